@@ -97,12 +97,14 @@ impl Suite {
         let mut plan: Plan<toml::Table> = plan::load(file, &overrides.set)?;
         let shown = file.display();
         holds_no_secret(&plan).with_context(|| shown.to_string())?;
-        let mut suite = plan.suite.take().with_context(|| {
-            format!("{shown}: has no [suite]: add one with `daemons = […]`, or run the plan with its driver (--plan {shown})")
+        // Daemons of the command line make a suite of a plan that has none.
+        let chosen = Some(overrides.daemons.clone()).filter(|daemons| !daemons.is_empty());
+        let suite = plan.suite.take();
+        let suite = suite.or_else(|| chosen.clone().map(load::plan::Suite::new));
+        let mut suite = suite.with_context(|| {
+            format!("{shown}: has no [suite]: name daemons (--daemon NAME,…), add `daemons = […]` below [suite], or run the plan with its driver (--plan {shown})")
         })?;
-        if !overrides.daemons.is_empty() {
-            suite.daemons.clone_from(&overrides.daemons);
-        }
+        suite.daemons = chosen.unwrap_or(suite.daemons);
         let planned_repeat = suite.repeat;
         suite.repeat = overrides.repeat.unwrap_or(suite.repeat);
         suite.validate().with_context(|| format!("{shown}"))?;

@@ -22,12 +22,12 @@ pub fn serve<T>(act: impl Fn(TcpStream) -> T + Send + Sync + 'static) -> SocketA
     address
 }
 
-/// Starts a proxy to a server at this port of 127.0.0.1. It forwards what a client sends; `answer` gets both ends, the
-/// server's first, and forwards what the server sends until one of them closes. Returns the address of the proxy.
-pub fn proxy(
-    server: u16,
-    answer: impl Fn(&mut TcpStream, &mut TcpStream) + Send + Sync + 'static,
-) -> SocketAddr {
+/// Bytes of a server, and bytes of the same length to send instead.
+pub type Replacement = (&'static [u8], &'static [u8]);
+
+/// Starts a proxy to a server at this port of 127.0.0.1 that replaces bytes of the server, so that its answers are
+/// wrong. Returns the address of the proxy.
+pub fn proxy(server: u16, replacement: Replacement) -> SocketAddr {
     serve(move |mut client| {
         let mut server = TcpStream::connect(("127.0.0.1", server)).ok()?;
         let (mut from_client, mut to_server) = (client.try_clone().ok()?, server.try_clone().ok()?);
@@ -35,10 +35,28 @@ pub fn proxy(
             let _ = io::copy(&mut from_client, &mut to_server);
             let _ = to_server.shutdown(Shutdown::Both);
         });
-        answer(&mut server, &mut client);
+        let mut buffer = vec![0; 65_536];
+        while let Ok(count @ 1..) = server.read(&mut buffer) {
+            replace(&mut buffer[..count], replacement);
+            if client.write_all(&buffer[..count]).is_err() {
+                break;
+            }
+        }
         let _ = client.shutdown(Shutdown::Both);
         there.join().ok()
     })
+}
+
+fn replace(bytes: &mut [u8], (from, to): Replacement) {
+    assert_eq!(from.len(), to.len());
+    let mut start = 0;
+    while let Some(offset) = bytes[start..]
+        .windows(from.len())
+        .position(|window| window == from)
+    {
+        bytes[start + offset..][..to.len()].copy_from_slice(to);
+        start += offset + to.len();
+    }
 }
 
 /// Serves metrics pages on a free port of 127.0.0.1 until the test program ends; returns the port. `answer` gets the

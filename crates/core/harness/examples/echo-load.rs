@@ -10,10 +10,7 @@ use harness::operations::Protocol;
 use load::clock;
 use load::driver::Target;
 use load::event_loop::{Operation, Operations};
-use load::recorder::WARMUP;
-use measure::spec::{
-    CounterRole, CounterSpec, ErrorCause, ErrorSpec, SeriesRole, SeriesSpec, Spec,
-};
+use measure::spec::{CounterSpec, ErrorCause, ErrorSpec, SeriesRole, SeriesSpec, Spec};
 use measure::tally::Series;
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -36,7 +33,7 @@ static SPEC: Spec = Spec {
         ErrorSpec::new("broken", ErrorCause::Fault),
         ErrorSpec::new("content", ErrorCause::Failure),
     ]),
-    counters: Cow::Borrowed(&[CounterSpec::new(WARMUP, "warm-up", CounterRole::Warmup)]),
+    counters: Cow::Borrowed(&[CounterSpec::WARMUP]),
     ..Spec::UNKNOWN
 };
 // ANCHOR_END: spec

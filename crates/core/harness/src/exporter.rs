@@ -84,7 +84,7 @@ impl Exporter {
     /// Adds counts. The name of each is the value of a label.
     fn counters(&self, name: &'static str, label: &'static str, counts: &Counts) {
         for (value, count) in counts {
-            let label = Label::new(label, value.clone().into_owned());
+            let label = Label::new(label, value.clone());
             let key = Key::from_parts(name, vec![label]);
             let counter = self.recorder.register_counter(&key, &METADATA);
             counter.increment(*count);

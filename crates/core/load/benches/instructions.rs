@@ -46,7 +46,7 @@ fn worker(operations: u64) -> Worker {
     let (worker_seconds, _) = tokio::sync::mpsc::unbounded_channel();
     let (_, clean) = std::sync::mpsc::channel();
     let tomorrow = phases.end;
-    let record = Recorder::new(0, tomorrow, Tally::new(SERIES), worker_seconds, clean);
+    let record = Recorder::new(0, tomorrow, Tally::new(SERIES), &[], worker_seconds, clean);
     let record = record.measuring(phases, &cancellation, RESPONSE);
     record.tick(begin);
     let schedule = Schedule::spread(operations, Duration::from_secs(1), Share::ALL);

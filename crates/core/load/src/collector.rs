@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use measure::disturbance::Stalls;
 use measure::result::{Second, SecondSeries};
-use measure::tally::{Tally, owned};
+use measure::tally::Tally;
 
 use crate::recorder::{ActiveSecond, SECOND_NS, UNFINISHED, WorkerSecond};
 
@@ -73,8 +73,8 @@ impl RunSecond {
             stalls: self.stalls.found(),
             worker_cpu_pct: self.worker_cpu_pct,
             worker_wait_pct: self.worker_wait_pct,
-            counts: owned(&self.tally.counts),
-            errors: owned(&self.tally.errors),
+            counts: self.tally.counts.clone(),
+            errors: self.tally.errors.clone(),
             series,
         }
     }

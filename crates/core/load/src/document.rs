@@ -82,6 +82,17 @@ pub fn parse<T: DeserializeOwned>(text: &str) -> Result<T, Misread> {
     from_table(parse_table(text)?).map_err(|problem| problem.located_in(text))
 }
 
+/// Parses a whole document, in which a table may be left out if it would be empty.
+///
+/// # Errors
+/// See [`parse`].
+pub fn parse_with_table<T: DeserializeOwned>(text: &str, optional: &str) -> Result<T, Misread> {
+    let mut table = parse_table(text)?;
+    let empty = toml::Value::Table(toml::Table::new());
+    table.entry(optional).or_insert(empty);
+    from_table(table).map_err(|problem| problem.located_in(text))
+}
+
 fn parse_table(text: &str) -> Result<toml::Table, Misread> {
     toml::from_str(text).map_err(|error: toml::de::Error| Misread {
         line: error.span().map(|span| line(text, span.start)),

@@ -208,7 +208,6 @@ pub fn run<H: Handler>(mut handler: H, mut cx: Context<H>) -> anyhow::Result<()>
         let next_timer = cx.fire_timers(&mut handler);
         let next_sweep = cx.sweep(&mut handler);
         let next_turn = handler.turn(&mut cx)?;
-        cx.state.count_begun();
         cx.state.end_turn();
         let deadline = cx.state.deadline(handler.drained(&cx));
         let is_idle = handler.is_idle(&cx);
@@ -223,7 +222,6 @@ pub fn run<H: Handler>(mut handler: H, mut cx: Context<H>) -> anyhow::Result<()>
         handler.after_wait(events, &mut cx);
     }
     handler.give_up(&mut cx)?;
-    cx.state.count_begun();
     cx.state.count_missed(0);
     Ok(())
 }

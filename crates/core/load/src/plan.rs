@@ -27,6 +27,7 @@ use crate::schedule::{Schedule, Share};
 /// A description of a load and its target. `D` holds the driver's own settings.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(transform = without_driver)]
 pub struct Plan<D> {
     /// Name of the plan and of the folder of its results.
     pub name: String,
@@ -64,7 +65,7 @@ pub struct Plan<D> {
     /// The suite of runs that the plan belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suite: Option<Suite>,
-    /// The driver's own settings.
+    /// The driver's own settings; a file may leave the table out if none is set.
     pub driver: D,
 }
 
@@ -92,10 +93,25 @@ pub struct Timeline {
     #[serde(default, with = "duration")]
     #[schemars(with = "duration::Text")]
     pub measure: Duration,
-    /// Time that open operations may take to finish.
-    #[serde(with = "duration")]
+    /// Time that open operations may take to finish; the run ends earlier once none is open. If it is absent, it is 31
+    /// seconds: one more than an operation may take by default.
+    #[serde(default = "drain", with = "duration")]
     #[schemars(with = "duration::Text")]
     pub drain: Duration,
+}
+
+fn drain() -> Duration {
+    Duration::from_secs(31)
+}
+
+/// Lets the schema accept a plan without the table `driver`, as reading does.
+fn without_driver(schema: &mut schemars::Schema) {
+    if let Some(required) = schema
+        .get_mut("required")
+        .and_then(|required| required.as_array_mut())
+    {
+        required.retain(|name| name != "driver");
+    }
 }
 
 impl Timeline {

@@ -2,7 +2,7 @@
 
 use measure::result::{Second, SecondSeries};
 use measure::spec::SeriesSpec;
-use measure::tally::{Counts, DecodeError, Distribution, Tally, add_owned};
+use measure::tally::{Counts, DecodeError, Distribution, Tally, merge_counts};
 
 /// Corrections of the sum of what the processes of a run have counted, by what only all of them together know.
 #[derive(Debug)]
@@ -43,8 +43,8 @@ impl Reconciliation {
             }
         }
         if let Some(last) = seconds.last_mut() {
-            add_owned(&mut last.counts, &added.counts);
-            add_owned(&mut last.errors, &added.errors);
+            merge_counts(&mut last.counts, &added.counts);
+            merge_counts(&mut last.errors, &added.errors);
             for (name, values) in added.series().filter(|(_, values)| !values.is_empty()) {
                 add_to_series(&mut last.series, name, values)?;
             }
@@ -73,15 +73,11 @@ fn add_to_series(
     Ok(())
 }
 
-fn withdraw(
-    seconds: &mut [Second],
-    withdrawn: &Counts,
-    counts: fn(&mut Second) -> &mut std::collections::BTreeMap<String, u64>,
-) {
+fn withdraw(seconds: &mut [Second], withdrawn: &Counts, counts: fn(&mut Second) -> &mut Counts) {
     for (name, number) in withdrawn {
         let mut left = *number;
         for second in seconds.iter_mut().rev() {
-            if let Some(count) = counts(second).get_mut(name.as_ref()) {
+            if let Some(count) = counts(second).get_mut(name) {
                 let part = left.min(*count);
                 *count -= part;
                 left -= part;
@@ -94,7 +90,7 @@ fn withdraw(
 mod tests {
     use super::*;
     use measure::spec::SeriesRole;
-    use measure::tally::{Series, owned};
+    use measure::tally::Series;
 
     const SPECS: &[SeriesSpec] = &[SeriesSpec::new("one", SeriesRole::Main)];
     const ONE: Series = Series(0);
@@ -103,8 +99,8 @@ mod tests {
         let series = tally.series();
         Second {
             second,
-            counts: owned(&tally.counts),
-            errors: owned(&tally.errors),
+            counts: tally.counts.clone(),
+            errors: tally.errors.clone(),
             series: series
                 .filter_map(|(name, values)| SecondSeries::from_distribution(name, values))
                 .collect(),

@@ -8,6 +8,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
+use measure::counters::{Counter, Counters};
+use measure::spec::CounterSpec;
 use measure::tally::{Series, Tally, add};
 use tokio::sync::mpsc::UnboundedSender;
 
@@ -32,12 +34,7 @@ use thread::ThreadUsage;
 /// Nanoseconds of one second.
 pub const SECOND_NS: u64 = 1_000_000_000;
 
-pub use measure::tally::{MISSED, MISSED_WAITING, OK, STARTED, UNFINISHED};
-
-/// Counter of operations that start in the warm-up, and are in no total.
-pub const WARMUP: &str = "warmup";
-/// Counter of operations of the warm-up that fail.
-pub const WARMUP_FAILED: &str = "warmup_failed";
+pub use measure::tally::{MISSED, MISSED_WAITING, OK, STARTED, UNFINISHED, WARMUP, WARMUP_FAILED};
 
 /// Maximum number of tallies of one thread. If its seconds are not read in time because all processors are busy,
 /// memory would grow by some MiB per second and thread. At this limit the thread waits instead, and is late.
@@ -45,7 +42,10 @@ const TALLIES: usize = 32;
 
 /// A handle with which a worker records events.
 #[derive(Debug, Clone)]
-pub struct Recorder(Rc<RefCell<CurrentSecond>>);
+pub struct Recorder {
+    second: Rc<RefCell<CurrentSecond>>,
+    counters: Rc<Counters>,
+}
 
 /// The running second of a worker.
 #[derive(Debug)]
@@ -54,6 +54,8 @@ struct CurrentSecond {
     origin: u64,
     second: u64,
     tally: Tally,
+    /// Counts that are not yet in the tally.
+    counters: Rc<Counters>,
     active: Active,
     thread: ThreadUsage,
     stalls: StallDetector,
@@ -65,22 +67,25 @@ struct CurrentSecond {
 }
 
 impl Recorder {
-    /// Creates a recorder for the calling thread. Seconds count from `origin` (nanoseconds of CLOCK_MONOTONIC). The
-    /// first one is written to `tally`. `clean` returns tallies that were sent and read, and holds one from the
-    /// beginning.
+    /// Creates a recorder of a driver's `counters` for the calling thread. Seconds count from `origin` (nanoseconds of
+    /// CLOCK_MONOTONIC). The first one is written to `tally`. `clean` returns tallies that were sent and read, and holds
+    /// one from the beginning.
     #[must_use]
     pub fn new(
         worker: u64,
         origin: u64,
         tally: Tally,
+        counters: &'static [CounterSpec],
         worker_seconds: UnboundedSender<WorkerSecond>,
         clean: Receiver<Tally>,
     ) -> Self {
-        Self(Rc::new(RefCell::new(CurrentSecond {
+        let counters = Rc::new(Counters::new(counters));
+        let second = CurrentSecond {
             worker,
             origin,
             second: 0,
             tally,
+            counters: Rc::clone(&counters),
             active: Active::new(origin),
             thread: ThreadUsage::new(origin),
             stalls: StallDetector::new(),
@@ -88,7 +93,11 @@ impl Recorder {
             clean,
             tallies: 2,
             measured: None,
-        })))
+        };
+        Self {
+            second: Rc::new(RefCell::new(second)),
+            counters,
+        }
     }
 
     /// Keeps the events inside the measured time of `phases` apart; that time ends early after a cancellation.
@@ -100,13 +109,13 @@ impl Recorder {
         cancellation: &Arc<Cancellation>,
         response: Series,
     ) -> Self {
-        self.0.borrow_mut().measured = Some(MeasuredTime::new(phases, cancellation, response));
+        self.second.borrow_mut().measured = Some(MeasuredTime::new(phases, cancellation, response));
         self
     }
 
     /// Takes the measured time from `phases`, unless it has begun.
     pub fn move_to(&self, phases: Phases) {
-        if let Some(measured) = &mut self.0.borrow_mut().measured {
+        if let Some(measured) = &mut self.second.borrow_mut().measured {
             measured.move_to(phases);
         }
     }
@@ -114,44 +123,75 @@ impl Recorder {
     /// Records one value of a series, in nanoseconds.
     #[inline]
     pub fn value(&self, series: Series, ns: u64) {
-        let state = &mut *self.0.borrow_mut();
+        let state = &mut *self.second.borrow_mut();
         state.tally.record(series, ns);
         if let Some(measured) = &mut state.measured {
             measured.value(series, ns, &mut state.tally);
         }
     }
 
-    /// Adds to a counter.
+    /// Adds to a counter. A count of 0 makes the result show the counter.
     #[inline]
-    pub fn count(&self, name: &'static str, count: u64) {
-        self.0.borrow_mut().tally.count(name, count);
+    pub fn count(&self, counter: Counter, count: u64) {
+        match count {
+            0 => self.count_by_name(counter.name(), 0),
+            _ => self.counters.add(counter, count),
+        }
+    }
+
+    /// Adds to a counter. In contrast to [`count`](Self::count), 0 changes nothing.
+    #[inline]
+    pub fn add(&self, counter: Counter, count: u64) {
+        self.counters.add(counter, count);
+    }
+
+    /// Adds to a counter whose name is known only in the run. It is looked up, so this is too slow for a hot loop.
+    pub fn count_by_name(&self, name: &str, count: u64) {
+        self.second.borrow_mut().tally.count(name, count);
+    }
+
+    /// Returns the counters of this thread, for what has no other use for a recorder.
+    #[must_use]
+    pub fn counters(&self) -> &Rc<Counters> {
+        &self.counters
+    }
+
+    /// Adds events to a counter, of operations that count or of the warm-up's. The latter are in no total, and in the
+    /// rates if they happen in the measured time.
+    #[inline]
+    pub fn count_of(&self, is_counted: bool, counter: Counter, count: u64) {
+        if is_counted {
+            self.counters.add(counter, count);
+        } else {
+            self.count_of_warmup(counter, count);
+        }
     }
 
     /// Adds events of warm-up operations, which are in no total, to a counter of the measured time. Events outside the
     /// measured time are ignored.
-    pub fn count_of_warmup(&self, name: &'static str, count: u64) {
-        let state = &mut *self.0.borrow_mut();
+    pub fn count_of_warmup(&self, counter: Counter, count: u64) {
+        let state = &mut *self.second.borrow_mut();
         if count > 0 && state.is_within() {
-            add(&mut state.tally.measured.counts, name, count);
+            add(&mut state.tally.measured.counts, counter.name(), count);
         }
     }
 
     /// Counts operations of the warm-up that end successfully.
     pub fn ok_of_warmup(&self, operations: u64) {
-        self.count_of_warmup(OK, operations);
+        self.count_of_warmup(Counter::OK, operations);
     }
 
     /// Counts an operation of the warm-up that fails.
     pub fn error_of_warmup(&self) {
-        let state = &mut *self.0.borrow_mut();
-        state.tally.count(WARMUP_FAILED, 1);
+        let state = &mut *self.second.borrow_mut();
+        self.counters.add(Counter::WARMUP_FAILED, 1);
         state.tally.measured.failed += u64::from(state.is_within());
     }
 
     /// Records the lateness, in nanoseconds, with which the driver began an operation that it was free to begin.
     #[inline]
     pub fn lag(&self, ns: u64) {
-        self.0.borrow_mut().tally.lag.record(ns);
+        self.second.borrow_mut().tally.lag.record(ns);
     }
 
     /// Counts the begin of an operation.
@@ -160,13 +200,11 @@ impl Recorder {
         self.begin_many(1);
     }
 
-    /// Counts the begin of several operations. Counting is more expensive than recording, so a loop that starts many
-    /// at once counts once.
+    /// Counts the begin of several operations.
     #[inline]
     pub fn begin_many(&self, operations: u64) {
-        let mut state = self.0.borrow_mut();
-        state.tally.count(STARTED, operations);
-        state.active.begin(operations);
+        self.counters.add(Counter::STARTED, operations);
+        self.second.borrow_mut().active.begin(operations);
     }
 
     /// Counts the successful end of an operation.
@@ -178,17 +216,21 @@ impl Recorder {
     /// Counts the successful end of several operations, which may have begun in another worker.
     #[inline]
     pub fn ok_many(&self, operations: u64) {
-        self.end(operations, |tally| tally.count(OK, operations));
+        self.end(Counter::OK, operations);
     }
 
     /// Counts the failure of an operation. Kinds are disjoint.
     pub fn error(&self, kind: &'static str) {
-        self.end(1, |tally| tally.error(kind));
+        self.error_many(kind, 1);
     }
 
     /// Counts the failure of several operations, all of the same kind.
     pub fn error_many(&self, kind: &'static str, operations: u64) {
-        self.end(operations, |tally| add(&mut tally.errors, kind, operations));
+        if operations > 0 {
+            let state = &mut *self.second.borrow_mut();
+            add(&mut state.tally.errors, kind, operations);
+            state.active.end(operations);
+        }
     }
 
     /// Counts an operation that is left open at the end of the drain phase.
@@ -200,24 +242,20 @@ impl Recorder {
     /// Counts several operations that are left open at the end of the drain phase.
     #[inline]
     pub fn unfinished_many(&self, operations: u64) {
-        self.end(operations, |tally| tally.count(UNFINISHED, operations));
+        self.end(Counter::UNFINISHED, operations);
     }
 
     #[inline]
-    fn end(&self, operations: u64, outcome: impl FnOnce(&mut Tally)) {
-        if operations == 0 {
-            return;
-        }
-        let mut state = self.0.borrow_mut();
-        outcome(&mut state.tally);
-        state.active.end(operations);
+    fn end(&self, outcome: Counter, operations: u64) {
+        self.counters.add(outcome, operations);
+        self.second.borrow_mut().active.end(operations);
     }
 
     /// Registers that the loop, whose turn began at `now`, turns again at `until` or earlier. Returns the time until
     /// which it may wait, which is short, so that a stall is noticed, unless the loop `rests`: no operation is open. A
     /// turn that [`tick`](Self::tick) sees later than promised is a stall.
     pub fn wait_until(&self, until: u64, now: u64, rests: bool) -> u64 {
-        let mut state = self.0.borrow_mut();
+        let mut state = self.second.borrow_mut();
         if rests {
             state.active.rest(now);
         }
@@ -226,7 +264,7 @@ impl Recorder {
 
     /// Sends off every second that is over at `now`, and returns the end of the running one.
     pub fn tick(&self, now: u64) -> u64 {
-        let mut state = self.0.borrow_mut();
+        let mut state = self.second.borrow_mut();
         // A second without a turn of this thread is not reported: a stall belongs to the second in which it ended.
         let stall = state.stalls.held(now);
         state.active.add_slack(now);
@@ -249,7 +287,7 @@ impl Recorder {
 
     /// Sends off the rest and reports the end of the thread.
     pub fn finish(&self, ended: Result<(), String>) {
-        let mut state = self.0.borrow_mut();
+        let mut state = self.second.borrow_mut();
         // Operations left open here, for others to end, stay open to the end of the second.
         let end = state.origin + (state.second + 1) * SECOND_NS;
         state.active.leave_open(end);
@@ -261,7 +299,7 @@ impl CurrentSecond {
     /// Updates whether the measured time has begun or ended.
     fn turn(&mut self, now: u64) {
         if let Some(measured) = &mut self.measured {
-            measured.turn(now, &mut self.tally);
+            measured.turn(now, &self.counters, &mut self.tally);
         }
     }
 
@@ -284,6 +322,7 @@ impl CurrentSecond {
     }
 
     fn send(&mut self, ended: Option<Result<(), String>>, now: u64) {
+        self.counters.move_to(&mut self.tally.counts);
         if let Some(measured) = &mut self.measured {
             measured.set_apart(&mut self.tally);
         }

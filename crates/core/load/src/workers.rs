@@ -132,8 +132,10 @@ impl Threads {
             std::thread::Builder::new()
                 .name(format!("worker-{worker}"))
                 .spawn(move || {
-                    let record = Recorder::new(worker, phases.origin, first, worker_seconds, take)
-                        .measuring(phases, &cancellation, response);
+                    let counters = &D::SPEC.counters;
+                    let record =
+                        Recorder::new(worker, phases.origin, first, counters, worker_seconds, take)
+                            .measuring(phases, &cancellation, response);
                     let worker = Worker {
                         share,
                         pacer,

@@ -11,6 +11,7 @@
 pub mod audit;
 pub mod capacity;
 mod connection_memory;
+pub mod counters;
 pub mod disturbance;
 pub mod exit;
 pub mod growth;

@@ -9,6 +9,8 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::tally::WARMUP;
+
 /// A text that is static in a driver and owned in a result.
 pub type Text = Cow<'static, str>;
 
@@ -186,6 +188,31 @@ pub enum CounterRole {
     OperationsFailingChecks,
 }
 
+/// Defines the series of a driver: `SERIES`, the list for its [`Spec`], and a [`Series`](crate::tally::Series) for each
+/// entry. The form of an entry is `NAME = SeriesSpec::new("name", role);`.
+#[macro_export]
+macro_rules! series {
+    ($($(#[$doc:meta])* $series:ident = $spec:expr;)*) => {
+        /// The series, in the order of reports.
+        pub(crate) const SERIES: &[$crate::spec::SeriesSpec] = &[$($spec),*];
+
+        #[allow(
+            non_camel_case_types,
+            clippy::upper_case_acronyms,
+            reason = "the variants are named as the constants, to number them"
+        )]
+        enum SeriesIndex {
+            $($series),*
+        }
+
+        $(
+            $(#[$doc])*
+            pub(crate) const $series: $crate::tally::Series =
+                $crate::tally::Series(SeriesIndex::$series as usize);
+        )*
+    };
+}
+
 impl SeriesSpec {
     /// Creates a series that is shown by its own name.
     pub const fn new(name: &'static str, role: SeriesRole) -> Self {
@@ -232,6 +259,9 @@ impl ErrorSpec {
 }
 
 impl CounterSpec {
+    /// The operations of the warm-up, which every driver counts.
+    pub const WARMUP: Self = Self::new(WARMUP, "warm-up", CounterRole::Warmup);
+
     /// Creates a counter; its role determines the unit.
     pub const fn new(name: &'static str, label: &'static str, role: CounterRole) -> Self {
         Self::with_metrics(name, label, role, &[])

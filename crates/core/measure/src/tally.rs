@@ -1,11 +1,10 @@
 //! Accumulators of a worker: histograms and counters that merge without loss.
 //!
 //! Cost on a 2-core machine: one [`Distribution::record`] takes 4 to 20 ns, depending on whether its counters are in
-//! the cache, and one counter as much. One histogram of the common shape is 264 KiB, so a tally is kept per core, never
+//! the cache, and one count by name as much. One histogram of the common shape is 264 KiB, so a tally is kept per core, never
 //! per connection. A series allocates its histogram on the first value, which then pays for 66 pages, unless it was
 //! [preallocated](Tally::resident).
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
@@ -34,6 +33,10 @@ pub const UNFINISHED: &str = "unfinished";
 pub const MISSED: &str = "missed";
 /// Counter of the missed operations whose client was still waiting for the daemon.
 pub const MISSED_WAITING: &str = "missed_waiting";
+/// Counter of operations that start in the warm-up, and are in no total.
+pub const WARMUP: &str = "warmup";
+/// Counter of operations of the warm-up that fail.
+pub const WARMUP_FAILED: &str = "warmup_failed";
 
 /// Counters that a result stores as its operations.
 pub(crate) const OPERATIONS: [&str; 5] = [STARTED, OK, UNFINISHED, MISSED, MISSED_WAITING];
@@ -169,16 +172,16 @@ pub enum DecodeError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Series(pub usize);
 
-/// Counters by name. Names are static in a driver, and owned after reading them back.
-pub type Counts = BTreeMap<Cow<'static, str>, u64>;
+/// Counters by name.
+pub type Counts = BTreeMap<String, u64>;
 
 /// Adds `count` to the counter `name`.
 #[inline]
-pub fn add(counts: &mut Counts, name: &'static str, count: u64) {
+pub fn add(counts: &mut Counts, name: &str, count: u64) {
     match counts.get_mut(name) {
         Some(total) => *total += count,
         None => {
-            counts.insert(Cow::Borrowed(name), count);
+            counts.insert(name.to_owned(), count);
         }
     }
 }
@@ -257,13 +260,13 @@ impl Tally {
 
     /// Adds to a counter.
     #[inline]
-    pub fn count(&mut self, name: &'static str, count: u64) {
-        add(&mut self.counts, name, count);
+    pub fn count(&mut self, name: impl AsRef<str>, count: u64) {
+        add(&mut self.counts, name.as_ref(), count);
     }
 
     /// Counts one failed operation by its kind.
     #[inline]
-    pub fn error(&mut self, kind: &'static str) {
+    pub fn error(&mut self, kind: &str) {
         add(&mut self.errors, kind, 1);
     }
 
@@ -279,8 +282,8 @@ impl Tally {
     }
 
     /// Returns a counter, or 0 if nothing was counted.
-    pub fn counted(&self, name: &str) -> u64 {
-        self.counts.get(name).copied().unwrap_or(0)
+    pub fn counted(&self, name: impl AsRef<str>) -> u64 {
+        self.counts.get(name.as_ref()).copied().unwrap_or(0)
     }
 
     /// Adds all values of `values` to a series.
@@ -373,25 +376,10 @@ impl Tally {
     }
 }
 
-/// Copies counters into owned names, as a result stores them.
-pub fn owned(counts: &Counts) -> BTreeMap<String, u64> {
-    counts
-        .iter()
-        .map(|(name, count)| (name.clone().into_owned(), *count))
-        .collect()
-}
-
 /// Adds counters name by name.
 pub fn merge_counts(into: &mut Counts, from: &Counts) {
     for (name, count) in from {
-        *into.entry(name.clone()).or_default() += count;
-    }
-}
-
-/// Adds counters to a result's, name by name.
-pub fn add_owned(into: &mut BTreeMap<String, u64>, from: &Counts) {
-    for (name, count) in from {
-        *into.entry(name.clone().into_owned()).or_default() += count;
+        add(into, name, *count);
     }
 }
 

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::result::Operations;
 use crate::spec::{CounterRole, Spec};
-use crate::tally::{self, Measured, OK, OPERATIONS};
+use crate::tally::{Measured, OK, OPERATIONS};
 use crate::units;
 use crate::warning::{Kind, Warning};
 
@@ -93,7 +93,7 @@ impl Offer {
 impl Throughput {
     /// Summarizes `measured_s` seconds.
     pub fn new(measured: &Measured, measured_s: f64, offer: &Offer, spec: &Spec) -> Self {
-        let mut counts = tally::owned(&measured.counts);
+        let mut counts = measured.counts.clone();
         let ok = counts.get(OK).copied().unwrap_or(0);
         let is_sum = |name: &str| {
             let counter = spec.counter(name);
@@ -182,8 +182,8 @@ impl Throughput {
     }
 
     /// Returns the counter `name` of the measured time.
-    pub fn count(&self, name: &str) -> u64 {
-        match name {
+    pub fn count(&self, name: impl AsRef<str>) -> u64 {
+        match name.as_ref() {
             OK => self.ok,
             name => self.counts.get(name).copied().unwrap_or(0),
         }

@@ -5,7 +5,7 @@ mod messages;
 
 use std::hint::black_box;
 
-use amqp_perftest::wire::{Event, Reader};
+use amqp_perftest::engine::wire::{Event, Reader};
 use harness_testing::operations;
 use messages::{delivery, stamp, template};
 

@@ -5,7 +5,7 @@ mod messages;
 
 use std::hint::black_box;
 
-use amqp_perftest::wire::{Event, Reader};
+use amqp_perftest::engine::wire::{Event, Reader};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use messages::{delivery, stamp, template};
 

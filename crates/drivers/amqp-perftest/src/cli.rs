@@ -8,10 +8,10 @@ use harness::failure::Failure;
 use load::driver::Target;
 use load::plan::{Invalid, Plan};
 
+use crate::check::Command;
 use crate::driver::Perftest;
 use crate::settings::Settings;
 
-mod command;
 mod options;
 mod perftest;
 mod values;
@@ -19,7 +19,7 @@ mod values;
 use options::{LoadOptions, MessageOptions};
 
 /// Default address of a broker.
-const LOCAL: &str = "amqp://guest:guest@localhost:5672/";
+pub(crate) const LOCAL: &str = "amqp://guest:guest@localhost:5672/";
 
 /// Options of a run.
 #[derive(Debug, Args)]
@@ -37,7 +37,7 @@ pub struct Options {
 
 impl DriverCli for Perftest {
     type Options = Options;
-    type Command = command::Command;
+    type Command = Command;
     const PROGRAM: Program = Program {
         embedded: "broker-daemon",
         about: "Load-test an AMQP 0-9-1 broker with producers and consumers, accounting for every message\n\nWithout --uri, a broker is built, launched on a fresh port, and stopped at the end. PerfTest's short options are accepted: -h before an address means --uri, -q before a number means --prefetch. PerfTest's --rate is per producer; here --rate is the total of all producers.",
@@ -102,7 +102,7 @@ impl DriverCli for Perftest {
         Ok((!uri.is_empty()).then(|| Target::of_urls(uri)))
     }
 
-    fn run_command(command: command::Command) -> Result<bool, Failure> {
+    fn run_command(command: Command) -> Result<bool, Failure> {
         command.run()
     }
 }

@@ -7,14 +7,14 @@ use amq_protocol::protocol::basic;
 use load::clock;
 
 use crate::layout::Client;
-use crate::run::Run;
 use crate::settings::Settings;
+use crate::shared::Shared;
 use crate::topology::{self, Leftovers};
 use amqp_client::{Broker, Session, SessionError};
 
 /// A connection with a channel for each of its clients.
 #[derive(Debug)]
-pub(crate) struct Opened {
+pub(crate) struct OpenedSession {
     pub(crate) number: u64,
     pub(crate) session: Session,
 }
@@ -35,7 +35,7 @@ impl<T> Reserved<T> {
 }
 
 /// Opens the connections of the workers of this process.
-pub(crate) fn open_all(run: &Run) -> anyhow::Result<Reserved<Opened>> {
+pub(crate) fn open_all(run: &Shared) -> anyhow::Result<Reserved<OpenedSession>> {
     let mut connections = Vec::new();
     let mut last_sent = clock::now();
     for number in run.connections() {
@@ -51,7 +51,7 @@ pub(crate) fn open_all(run: &Run) -> anyhow::Result<Reserved<Opened>> {
 
 /// Sends heartbeats on the open connections if the last ones are half an interval old: opening all of them may take
 /// longer than a broker waits on the first. Returns when heartbeats were last sent.
-fn send_heartbeats(connections: &mut [Opened], last_sent: u64) -> u64 {
+fn send_heartbeats(connections: &mut [OpenedSession], last_sent: u64) -> u64 {
     let now = clock::now();
     let heartbeat = connections
         .first()
@@ -68,7 +68,11 @@ fn send_heartbeats(connections: &mut [Opened], last_sent: u64) -> u64 {
 }
 
 /// Opens a connection with a channel for each of its clients.
-pub(crate) fn connect(run: &Run, node: &Broker, number: u64) -> Result<Opened, SessionError> {
+pub(crate) fn connect(
+    run: &Shared,
+    node: &Broker,
+    number: u64,
+) -> Result<OpenedSession, SessionError> {
     let settings = &run.plan.driver;
     let mut session = Session::open(node, settings.heartbeat)?;
     let clients = run.layout.clients(number);
@@ -89,12 +93,12 @@ pub(crate) fn connect(run: &Run, node: &Broker, number: u64) -> Result<Opened, S
             Client::Consumer(index) => prepare_consumer(&mut session, settings, channel, index)?,
         }
     }
-    Ok(Opened { number, session })
+    Ok(OpenedSession { number, session })
 }
 
 /// Declares the topology again, before a lost connection is reopened: a restarted broker may have kept neither queues
 /// nor exchange.
-pub(crate) fn declare_again(run: &Run, node: &Broker) -> Result<(), SessionError> {
+pub(crate) fn declare_again(run: &Shared, node: &Broker) -> Result<(), SessionError> {
     let settings = &run.plan.driver;
     let mut session = Session::open(node, settings.heartbeat)?;
     topology::declare(&mut session, settings, Leftovers::Keep)?;

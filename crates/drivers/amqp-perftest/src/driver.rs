@@ -15,16 +15,17 @@ use measure::spec::Spec;
 use measure::tally::{Series, Tally};
 use subject::headroom::require_ports;
 
-use crate::churn::{self, ChurnClient};
-use crate::connect::{Opened, Reserved};
+use crate::connect::{OpenedSession, Reserved};
+use crate::engine::churn::{self, ChurnClient};
+use crate::engine::{lapin, wire};
 use crate::layout::Layout;
 use crate::ledger::{LedgerLine, MergedLedger, QueueDepth};
 use crate::nodes::Nodes;
-use crate::run::{Run, note_unknown};
 use crate::settings::{self, Engine, PRODUCERS, Settings};
+use crate::shared::{Shared, note_unknown};
 use crate::spec::{self, SPEC};
 use crate::topology::Leftovers;
-use crate::{connect, findings, lapin, report, topology, wire};
+use crate::{connect, findings, summary, topology};
 use amqp_client::{Session, SessionError};
 
 /// Longest iteration of an engine's loop. At its end the loop accounts for the messages received.
@@ -33,9 +34,9 @@ const LONGEST_TURN_NS: u64 = 25_000_000;
 /// A run, and the connections that its workers take.
 #[derive(Debug)]
 pub struct Perftest {
-    run: Arc<Run>,
+    run: Arc<Shared>,
     /// Connections of the engine `wire`.
-    connections: OnceLock<Reserved<Opened>>,
+    connections: OnceLock<Reserved<OpenedSession>>,
     /// Connections of the engine `lapin`.
     dialer: OnceLock<lapin::Dialer>,
 }
@@ -85,13 +86,13 @@ impl Driver for Perftest {
     }
 
     fn live_line(second: &Tally, total: &Tally) -> Option<String> {
-        Some(report::line(second, total))
+        Some(summary::line(second, total))
     }
 
     const SUMMARY_IS_READ: bool = true;
 
     fn summary(result: &RunResult) -> Option<String> {
-        Some(report::block(result))
+        Some(summary::block(result))
     }
 
     fn findings(plan: &Plan<Settings>, total: &Tally) -> Findings {
@@ -106,7 +107,7 @@ impl Driver for Perftest {
         let nodes = Nodes::of_run(target.urls(), &plan.driver)?
             .context("the daemon's manifest has no `url`")?;
         let peers = target.urls().collect::<BTreeSet<_>>().len() as u64;
-        let run = Run::new(plan, nodes, workers)?;
+        let run = Shared::new(plan, nodes, workers)?;
         if run.plan.driver.churn.is_none() {
             run.layout.require_even()?;
         }

@@ -17,7 +17,11 @@ pub(crate) fn findings(plan: &Plan<Settings>, total: &Tally) -> Findings {
     let (written, delivered) = bounds(plan, total);
     Findings {
         warnings: warnings(plan, total),
-        bounds: [(count::WRITTEN, written), (count::DELIVERED, delivered)].into(),
+        bounds: [
+            (count::WRITTEN.name(), written),
+            (count::DELIVERED.name(), delivered),
+        ]
+        .into(),
     }
 }
 
@@ -147,17 +151,18 @@ fn copies(plan: &Plan<Settings>) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use measure::counters::Counter;
     use measure::warning::Severity;
 
     use super::*;
     use crate::roles::testing::TIMELINE;
     use crate::spec::SPEC;
 
-    fn severities(settings: Settings, counts: &[(&'static str, u64)]) -> Vec<Severity> {
+    fn severities(settings: Settings, counts: &[(Counter, u64)]) -> Vec<Severity> {
         let plan = Plan::new("findings", TIMELINE, Vec::new(), settings);
         let mut total = Tally::new(&SPEC.series);
-        for (name, number) in counts {
-            total.count(name, *number);
+        for (counter, number) in counts {
+            total.count(counter, *number);
         }
         let found = warnings(&plan, &total);
         found.iter().map(|warning| warning.severity).collect()
@@ -181,7 +186,7 @@ mod tests {
             assert_eq!(severities(Settings::default(), &excused), [Severity::Note]);
         }
         let both = [(count::DUPLICATED, 2), (count::OUT_OF_ORDER, 1)];
-        let with = |more: (&'static str, u64)| [&both[..], &[more]].concat();
+        let with = |more: (Counter, u64)| [&both[..], &[more]].concat();
         let (suspect, note) = (Severity::Suspect, Severity::Note);
         let plain = Settings::default;
         assert_eq!(severities(plain(), &[]), []);

@@ -170,16 +170,10 @@ impl Ledger {
             record.ok_many(found.fresh_counted);
             record.ok_of_warmup(found.fresh - found.fresh_counted);
         }
-        for (name, number) in [
-            (count::DUPLICATED, found.duplicated),
-            (count::OUT_OF_ORDER, found.out_of_order),
-            (count::ARRIVED_LATE, found.late),
-            (count::FOREIGN, found.foreign),
-        ] {
-            if number > 0 {
-                record.count(name, number);
-            }
-        }
+        record.add(count::DUPLICATED, found.duplicated);
+        record.add(count::OUT_OF_ORDER, found.out_of_order);
+        record.add(count::ARRIVED_LATE, found.late);
+        record.add(count::FOREIGN, found.foreign);
     }
 
     /// Adds arrived messages that are requeued.
@@ -294,7 +288,7 @@ impl Ledger {
         record.error_many(kind, missing.lost);
         // The result shows 0 lost messages, too.
         record.count(count::LOST, 0);
-        record.count(kind, missing.lost + missing.lost_of_warmup);
+        record.count_by_name(kind, missing.lost + missing.lost_of_warmup);
     }
 }
 

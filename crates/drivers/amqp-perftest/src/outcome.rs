@@ -43,71 +43,96 @@ pub(crate) fn exhausted(error: &SessionError) -> Option<&'static str> {
     }
 }
 
-/// Names of the other counters. Messages of the warm-up are consumed and acknowledged like all others, but counted only
+/// The other counters. Metrics are named as by this project's broker, and by RabbitMQ's plugin `rabbitmq_prometheus`.
+///
+/// Messages of the warm-up are consumed and acknowledged like all others, but counted only
 /// in `warmup` and in the counters of defects: `lost`, `damaged`, `duplicated`, `redelivered_after_ack`, `out_of_order`
 /// and `protocol`.
 pub(crate) mod count {
-    /// Messages written.
-    pub(crate) const PUBLISHED: &str = "published";
-    /// Messages written, including the warm-up's: comparable with the broker's count.
-    pub(crate) const WRITTEN: &str = "written";
-    /// Deliveries of any message, including repeated ones, the warm-up's and foreign ones: comparable with the broker's
-    /// count.
-    pub(crate) const DELIVERED: &str = "delivered";
-    /// Messages that the broker confirmed.
-    pub(crate) const CONFIRMED: &str = "confirmed";
-    /// Messages that the broker refused.
-    pub(crate) const NACKED: &str = "nacked";
-    /// Messages that the broker returned.
-    pub(crate) const RETURNED: &str = "returned";
-    /// Deliveries to consumers, including repeated ones.
-    pub(crate) const CONSUMED: &str = "consumed";
-    /// Deliveries that the broker marked as redelivered.
-    pub(crate) const REDELIVERED: &str = "redelivered";
-    /// Messages that never arrived and are in no queue.
-    pub(crate) const LOST: &str = "lost";
-    /// Messages that never arrived and are in no queue, where the plan permits the queues to drop them.
-    pub(crate) const DROPPED: &str = super::DROPPED;
-    /// Messages delivered again without the redelivered flag.
-    pub(crate) const DUPLICATED: &str = "duplicated";
-    /// Messages redelivered although they had been acknowledged or needed no acknowledgement.
-    pub(crate) const REDELIVERED_AFTER_ACK: &str = "redelivered_after_ack";
-    /// Messages with a corrupted body, including the warm-up's.
-    pub(crate) const DAMAGED: &str = "damaged";
-    /// Messages that a consumer received after a later one of the same producer.
-    pub(crate) const OUT_OF_ORDER: &str = "out_of_order";
-    /// Messages that arrived after their connection was lost or the broker had refused them.
-    pub(crate) const ARRIVED_LATE: &str = "arrived_late";
-    /// Messages of other senders.
-    pub(crate) const FOREIGN: &str = "foreign";
+    use std::borrow::Cow;
+
+    use measure::counters::Counter;
+    use measure::spec::CounterRole::{
+        DeliveryError, DeliveryEvent, DependentRate, Detail, Rate, Reconnects,
+    };
+    use measure::spec::CounterSpec;
+
+    measure::counters! {
+        /// Messages written.
+        PUBLISHED = CounterSpec::new("published", "published", Rate);
+        /// Messages that the broker confirmed.
+        CONFIRMED = CounterSpec::new("confirmed", "confirmed", DependentRate);
+        /// Deliveries to consumers, including repeated ones.
+        CONSUMED = CounterSpec::new("consumed", "consumed", Rate);
+        /// Churn: operations done, each with its opposite: opened and closed, declared and deleted, or bound and unbound.
+        CHURNED = CounterSpec::new("churned", "churned", Rate);
+        /// Messages written, including the warm-up's: comparable with the broker's count.
+        WRITTEN = CounterSpec::with_metrics(
+            "written", "written", Detail,
+            &[
+                Cow::Borrowed("broker_messages_published_total"),
+                Cow::Borrowed("rabbitmq_global_messages_received_total"),
+            ],
+        );
+        /// Deliveries of any message, including repeated ones, the warm-up's and foreign ones: comparable with the broker's
+        /// count.
+        DELIVERED = CounterSpec::with_metrics(
+            "delivered", "delivered", Detail,
+            &[
+                Cow::Borrowed("broker_messages_delivered_total"),
+                Cow::Borrowed("rabbitmq_global_messages_delivered_total"),
+            ],
+        );
+        /// Messages that never arrived and are in no queue.
+        LOST = CounterSpec::new("lost", "lost", DeliveryError);
+        /// Messages delivered again without the redelivered flag.
+        DUPLICATED = CounterSpec::new("duplicated", "duplicated", DeliveryError);
+        /// Messages that a consumer received after a later one of the same producer.
+        OUT_OF_ORDER = CounterSpec::new("out_of_order", "out of order", DeliveryError);
+        /// Messages that never arrived and are in no queue, where the plan permits the queues to drop them.
+        DROPPED = CounterSpec::new(super::DROPPED, "dropped", DeliveryEvent);
+        /// Deliveries that the broker marked as redelivered.
+        REDELIVERED = CounterSpec::new("redelivered", "redelivered", DeliveryEvent);
+        /// Messages that the broker refused.
+        NACKED = CounterSpec::new("nacked", "nacked", DeliveryEvent);
+        /// Messages that the broker returned.
+        RETURNED = CounterSpec::new("returned", "returned", DeliveryEvent);
+        /// Messages whose connection was lost, or whose run was over, before the confirm. They may have arrived.
+        UNCONFIRMED = CounterSpec::new("unconfirmed", "unconfirmed", DeliveryEvent);
+        /// Messages that arrived after their connection was lost or the broker had refused them.
+        ARRIVED_LATE = CounterSpec::new("arrived_late", "arrived late", DeliveryEvent);
+        /// Messages that consumers requeued (`basic.nack`).
+        GIVEN_BACK = CounterSpec::new("given_back", "given back", DeliveryEvent);
+        /// Messages of other senders.
+        FOREIGN = CounterSpec::new("foreign", "foreign", DeliveryEvent);
+        /// Consumers that the broker cancelled (`basic.cancel`).
+        CANCELLED = CounterSpec::new("cancelled", "cancelled", DeliveryEvent);
+        /// Times that the broker asked publishers to wait (`connection.blocked`).
+        BLOCKED = CounterSpec::new("blocked", "blocked", DeliveryEvent);
+        /// Duration of these waits, milliseconds, summed over connections.
+        BLOCKED_MS = CounterSpec::in_milliseconds("blocked_ms", "blocked ms", DeliveryEvent);
+        /// Connections that were lost.
+        DISCONNECTS = CounterSpec::new("disconnects", "disconnects", DeliveryEvent);
+        /// Connections that were reestablished.
+        RECONNECTS = CounterSpec::new("reconnects", "reconnects", Reconnects);
+        /// Downtime of connections, milliseconds, summed over them.
+        GAP_MS = CounterSpec::in_milliseconds("gap_ms", "gap ms", DeliveryEvent);
+        /// Messages redelivered although they had been acknowledged or needed no acknowledgement.
+        REDELIVERED_AFTER_ACK = CounterSpec::new("redelivered_after_ack", "redelivered_after_ack", Detail);
+        /// Messages with a corrupted body, including the warm-up's.
+        DAMAGED = CounterSpec::new("damaged", "damaged", Detail);
+        /// Messages that arrived before they were sent, by the clocks of two machines. They have no latency.
+        NEGATIVE_LATENCY = CounterSpec::new("negative_latency", "negative_latency", Detail);
+        /// `basic.get` requests of the measured time that found no message.
+        EMPTY_GETS = CounterSpec::new("empty_gets", "empty_gets", Detail);
+        /// Channels that the broker closed, whose connection was then reopened.
+        CHANNELS_CLOSED = CounterSpec::new("channels_closed", "channels_closed", Detail);
+        /// Protocol violations of the broker: a confirm that came twice or for an unpublished message, a return after its
+        /// confirm, an unreadable frame, or one larger than negotiated.
+        PROTOCOL = CounterSpec::new("protocol", "protocol", Detail);
+    }
+
     /// Messages written in the warm-up; with churn, its operations; without producers, messages that came outside the
     /// measured time.
-    pub(crate) const WARMUP: &str = load::recorder::WARMUP;
-    /// Messages whose connection was lost, or whose run was over, before the confirm. They may have arrived.
-    pub(crate) const UNCONFIRMED: &str = "unconfirmed";
-    /// Churn: operations done, each with its opposite: opened and closed, declared and deleted, or bound and unbound.
-    pub(crate) const CHURNED: &str = "churned";
-    /// Messages that consumers requeued (`basic.nack`).
-    pub(crate) const GIVEN_BACK: &str = "given_back";
-    /// Messages that arrived before they were sent, by the clocks of two machines. They have no latency.
-    pub(crate) const NEGATIVE_LATENCY: &str = "negative_latency";
-    /// `basic.get` requests of the measured time that found no message.
-    pub(crate) const EMPTY_GETS: &str = "empty_gets";
-    /// Times that the broker asked publishers to wait (`connection.blocked`).
-    pub(crate) const BLOCKED: &str = "blocked";
-    /// Duration of these waits, milliseconds, summed over connections.
-    pub(crate) const BLOCKED_MS: &str = "blocked_ms";
-    /// Connections that were lost.
-    pub(crate) const DISCONNECTS: &str = "disconnects";
-    /// Connections that were reestablished.
-    pub(crate) const RECONNECTS: &str = "reconnects";
-    /// Downtime of connections, milliseconds, summed over them.
-    pub(crate) const GAP_MS: &str = "gap_ms";
-    /// Channels that the broker closed, whose connection was then reopened.
-    pub(crate) const CHANNELS_CLOSED: &str = "channels_closed";
-    /// Protocol violations of the broker: a confirm that came twice or for an unpublished message, a return after its
-    /// confirm, an unreadable frame, or one larger than negotiated.
-    pub(crate) const PROTOCOL: &str = "protocol";
-    /// Consumers that the broker cancelled (`basic.cancel`).
-    pub(crate) const CANCELLED: &str = "cancelled";
+    pub(crate) const WARMUP: Counter = Counter::WARMUP;
 }

@@ -14,7 +14,6 @@ use serde::{Deserialize, Serialize};
 use tls_client::TlsOptions;
 
 mod sentence;
-mod validate;
 
 /// Name of the group that publishes.
 pub(crate) const PRODUCERS: &str = "producers";

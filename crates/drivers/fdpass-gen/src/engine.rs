@@ -18,16 +18,13 @@ use load::slots::Id;
 use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, recv};
 
-use crate::expect::{Expect, Expected};
+use crate::expect::Expected;
 use crate::outcome::{self, count};
 use crate::shared::Shared;
-use crate::spec::{DRIFT, FIRST_BYTE, FIRST_EVENT, GAP, STREAM, TAKE};
 use fdpass_client::handoff::Clients;
 use fdpass_client::sse::Fault;
-pub(crate) use stream::Stream;
-
 use pending_outcomes::PendingOutcomes;
-use stream::{Attempt, Reads};
+use stream::{Attempt, Reads, Stream};
 
 /// The two descriptors of a stream, as parts of tokens.
 const CLIENT: u8 = 0;
@@ -123,17 +120,14 @@ impl<'a> Handler for Streams<'a> {
     }
 
     fn expires_at(&self, stream: &Stream) -> u64 {
-        self.shared.timeouts.next(stream).0
+        stream.expires(&self.shared.timeouts).0
     }
 
     fn expired(&mut self, id: Id, cx: &mut Context<'a>) {
         let Some(stream) = cx.connections.get_mut(id) else {
             return;
         };
-        let kind = match stream.reads {
-            Reads::Never => outcome::UNREAD,
-            Reads::Promptly | Reads::Slowly => self.shared.timeouts.next(stream).1,
-        };
+        let (_, kind) = stream.expires(&self.shared.timeouts);
         self.end(id, kind, cx);
     }
 
@@ -185,8 +179,8 @@ impl<'a> Streams<'a> {
         if event.failed {
             // Closed with the message unread: not taken.
             cx.state.record.count(count::UNTAKEN, 1);
-        } else if stream.timed {
-            cx.state.record.value(TAKE, now - stream.sent);
+        } else {
+            stream.taken(now, &cx.state.record);
         }
     }
 
@@ -227,38 +221,10 @@ impl<'a> Streams<'a> {
     fn received(&mut self, id: Id, length: usize, cx: &mut Context<'a>) -> Option<&'static str> {
         let now = clock::now();
         let stream = cx.connections.get_mut(id)?;
-        let first = stream.bytes == 0;
-        let before = stream.reader.records();
-        let piece = stream.read(&cx.buffer[..length], &mut self.expected);
-        stream.last = now;
-        let records = piece.as_ref().map_or(0, |piece| piece.records);
         let record = &cx.state.record;
+        let piece = stream.received(&cx.buffer[..length], now, &mut self.expected, record);
         if let Some(variation) = self.expected.take_variation() {
             self.shared.differs(count::VARIES, variation, record);
-        }
-        if stream.counted {
-            record.count(count::BYTES, length as u64);
-            if records > 0 {
-                record.count(count::EVENTS, u64::from(records));
-            }
-        } else {
-            record.count_of_warmup(count::BYTES, length as u64);
-            record.count_of_warmup(count::EVENTS, u64::from(records));
-        }
-        if stream.timed {
-            if first {
-                record.value(FIRST_BYTE, now - stream.handed);
-            }
-            if records > 0 {
-                match before {
-                    0 => record.value(FIRST_EVENT, now - stream.start),
-                    _ => record.value(GAP, now - stream.event),
-                }
-                (1..records).for_each(|_| record.value(GAP, 1));
-            }
-        }
-        if records > 0 {
-            stream.event = now;
         }
         match piece {
             Err(fault) => {
@@ -270,7 +236,7 @@ impl<'a> Streams<'a> {
             Ok(piece) if piece.rejected => Some(outcome::REJECTED),
             Ok(_) => {
                 let most = self.shared.settings.abort_after;
-                most.filter(|most| stream.reader.records() >= *most)
+                most.filter(|most| stream.records() >= *most)
                     .map(|_| outcome::ABORTED)
             }
         }
@@ -282,35 +248,7 @@ impl<'a> Streams<'a> {
         let Some(stream) = cx.connections.get_mut(id) else {
             return outcome::INCOMPLETE;
         };
-        if stream.bytes == 0 {
-            return outcome::REJECTED;
-        }
-        if !stream.complete() {
-            return outcome::INCOMPLETE;
-        }
-        let expected = self.shared.settings.messages;
-        if expected.is_some_and(|expected| expected != stream.reader.records()) {
-            return Fault::Order.kind();
-        }
-        self.expected.stream_ended();
-        if stream.timed {
-            let took = now - stream.handed;
-            cx.state.record.value(STREAM, took);
-            if let Some(nominal) = self.shared.nominal_ns {
-                match took.checked_sub(nominal) {
-                    Some(drift) => cx.state.record.value(DRIFT, drift.max(1)),
-                    None => cx.state.record.count(count::EARLY, 1),
-                }
-            }
-        }
-        if stream.counted {
-            match self.expected.basis() {
-                Expect::Transcript => cx.state.record.count(count::AS_TRANSCRIPT, 1),
-                Expect::First => cx.state.record.count(count::AS_FIRST, 1),
-                Expect::Auto | Expect::Any => {}
-            }
-        }
-        OK
+        stream.closed(now, self.shared, &mut self.expected, &cx.state.record)
     }
 
     /// Removes a stream and counts its outcome.
@@ -318,13 +256,14 @@ impl<'a> Streams<'a> {
         let Some(stream) = cx.connections.remove(id) else {
             return;
         };
+        let bytes = stream.bytes();
         self.closing.push(stream.client);
         if let Some(handoff) = stream.handoff {
             self.closing.push(handoff);
             self.untaken -= 1;
             cx.state.record.count(count::UNTAKEN, 1);
         }
-        self.shared.say(stream.start, kind, stream.bytes);
+        self.shared.say(stream.start, kind, bytes);
         if !stream.counted {
             return match kind {
                 OK => cx.state.record.ok_of_warmup(1),
@@ -334,7 +273,7 @@ impl<'a> Streams<'a> {
         match kind {
             OK => cx.state.record.ok(),
             // A 503 is a definite outcome.
-            outcome::REJECTED if stream.bytes > 0 => cx.state.record.error(kind),
+            outcome::REJECTED if bytes > 0 => cx.state.record.error(kind),
             outcome::REJECTED | outcome::INCOMPLETE | outcome::RESET => {
                 self.pending.add(stream.endpoint, kind);
             }

@@ -4,22 +4,33 @@ use nix::errno::Errno;
 
 /// Counters other than the outcomes.
 pub(crate) mod count {
-    /// Handoffs sent, including the warm-up's, as the daemon counts them.
-    pub(crate) const HANDOFFS: &str = "handoffs";
-    pub(crate) const BYTES: &str = "bytes";
-    pub(crate) const EVENTS: &str = "events";
-    pub(crate) const RETRIES: &str = "retries";
-    /// Handoffs whose `take` was not measured: the connection was closed early to save descriptors, or the stream ended
-    /// before the daemon closed it.
-    pub(crate) const UNTAKEN: &str = "take_unmeasured";
-    /// Clients that read slowly or never while others read normally.
-    pub(crate) const SLOW: &str = "slow";
-    /// Streams that ended before their nominal duration.
-    pub(crate) const EARLY: &str = "early";
-    /// Successful streams that were equal to the shared transcript.
-    pub(crate) const AS_TRANSCRIPT: &str = "equal_to_transcript";
-    /// Successful streams that were equal to the first one.
-    pub(crate) const AS_FIRST: &str = "equal_to_first";
+    use std::borrow::Cow;
+
+    use measure::spec::CounterRole::{BytesReceived, Detail, Retries};
+    use measure::spec::CounterSpec;
+
+    measure::counters! {
+        /// Handoffs sent, including the warm-up's, as the daemon counts them.
+        HANDOFFS = CounterSpec::with_metrics(
+            "handoffs", "handoffs", Detail,
+            &[Cow::Borrowed("daemon_handoffs_total")],
+        );
+        BYTES = CounterSpec::new("bytes", "read", BytesReceived);
+        RETRIES = CounterSpec::new("retries", "retries", Retries);
+        EVENTS = CounterSpec::new("events", "events", Detail);
+        /// Handoffs whose `take` was not measured: the connection was closed early to save descriptors, or the stream ended
+        /// before the daemon closed it.
+        UNTAKEN = CounterSpec::new("take_unmeasured", "take_unmeasured", Detail);
+        /// Clients that read slowly or never while others read normally.
+        SLOW = CounterSpec::new("slow", "slow", Detail);
+        /// Streams that ended before their nominal duration.
+        EARLY = CounterSpec::new("early", "early", Detail);
+        /// Successful streams that were equal to the shared transcript.
+        AS_TRANSCRIPT = CounterSpec::new("equal_to_transcript", "equal_to_transcript", Detail);
+        /// Successful streams that were equal to the first one.
+        AS_FIRST = CounterSpec::new("equal_to_first", "equal_to_first", Detail);
+    }
+
     /// Prefix of a counter whose name describes the first difference of a content, once for each process of the driver.
     pub(crate) const DIFFERS: &str = "content differs: ";
     /// Prefix of a counter whose name describes the difference for which contents are not compared any more, once for

@@ -10,9 +10,7 @@ use load::driver::Target;
 use load::recorder::Recorder;
 use measure::units::duration;
 
-use crate::engine::Stream;
 use crate::expect::Expected;
-use crate::outcome;
 use crate::settings::Settings;
 use fdpass_client::handoff::HandoffEndpoint;
 
@@ -34,9 +32,9 @@ pub(crate) struct Shared {
 /// The times after which a stream is given up, in nanoseconds.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Timeouts {
-    first_byte: u64,
-    idle: u64,
-    total: u64,
+    pub(crate) first_byte: u64,
+    pub(crate) idle: u64,
+    pub(crate) total: u64,
 }
 
 impl Timeouts {
@@ -54,24 +52,6 @@ impl Timeouts {
     pub(crate) fn sweep_ns(&self) -> u64 {
         let shortest = self.total.min(self.first_byte).min(self.idle);
         (shortest / 10).clamp(5_000_000, 1_000_000_000)
-    }
-
-    /// Returns the time after which a stream is given up, and its outcome then.
-    #[inline]
-    pub(crate) fn next(&self, stream: &Stream) -> (u64, &'static str) {
-        let (since, timeout, outcome) = match stream.bytes {
-            0 => (stream.handed, self.first_byte, outcome::TIMEOUT_FIRST_BYTE),
-            1.. => (stream.last, self.idle, outcome::TIMEOUT_IDLE),
-        };
-        let (next_byte, end) = (
-            since.saturating_add(timeout),
-            stream.handed.saturating_add(self.total),
-        );
-        if next_byte <= end {
-            (next_byte, outcome)
-        } else {
-            (end, outcome::TIMEOUT_TOTAL)
-        }
     }
 }
 
@@ -107,9 +87,7 @@ impl Shared {
     /// Reports the first difference of a text, once per run; `prefix` is the counter's.
     pub(crate) fn differs(&self, prefix: &str, difference: impl Display, record: &Recorder) {
         self.reported.call_once(|| {
-            // Counters have static names: this one name is leaked.
-            let name = format!("{prefix}{difference}");
-            record.count(name.leak(), 1);
+            record.count_by_name(&format!("{prefix}{difference}"), 1);
         });
     }
 

@@ -2,12 +2,9 @@
 
 use std::borrow::Cow;
 
-use load::recorder::WARMUP;
-use measure::spec::CounterRole::{BytesReceived, Detail, Retries, Warmup};
 use measure::spec::ErrorCause::{Exhausted, Expected, Failure, Fault};
 use measure::spec::SeriesRole::{self, Headline, Main};
-use measure::spec::{CounterSpec, ErrorSpec, OperationKind, SeriesSpec, Spec};
-use measure::tally::Series;
+use measure::spec::{ErrorSpec, OperationKind, SeriesSpec, Spec};
 
 use crate::outcome::{self, count};
 
@@ -21,44 +18,34 @@ pub(crate) static SPEC: Spec = Spec {
     peak_gauge: Some(Cow::Borrowed("daemon_peak_streams")),
     series: Cow::Borrowed(SERIES),
     errors: Cow::Borrowed(ERRORS),
-    counters: Cow::Borrowed(COUNTERS),
+    counters: Cow::Borrowed(count::COUNTERS),
 };
 
-/// Time of `socket` and `connect` to the daemon, until its accept queue holds the connection.
-pub(crate) const CONNECT: Series = Series(0);
-/// Time of `sendmsg` and the close of our copy of the client's socket. The reference's handoff also includes the close
-/// of the handoff connection, which here stays open for `take`.
-pub(crate) const HANDOFF: Series = Series(1);
-/// Time from `sendmsg` to the daemon closing the handoff connection: its accept and receive.
-pub(crate) const TAKE: Series = Series(2);
-/// Time from the end of the handoff to the first byte: the reference's `ttfb`.
-pub(crate) const FIRST_BYTE: Series = Series(3);
-/// Time from the intended start to the first record: the response time, including retried connects and all delays of
-/// the driver.
-pub(crate) const FIRST_EVENT: Series = Series(4);
-/// Time between two records. Records that arrive in one read are 1 ns apart.
-pub(crate) const GAP: Series = Series(5);
-/// Time from the end of the handoff to the end of the stream.
-pub(crate) const STREAM: Series = Series(6);
-/// Time by which a stream exceeds its nominal duration.
-pub(crate) const DRIFT: Series = Series(7);
-
-/// The series, at the indices above.
-const SERIES: &[SeriesSpec] = &[
-    SeriesSpec::new("connect", SeriesRole::Detail),
-    SeriesSpec::new("handoff", Main),
-    SeriesSpec::new("take", Main),
-    SeriesSpec::with_note(
+measure::series! {
+    /// Time of `socket` and `connect` to the daemon, until its accept queue holds the connection.
+    CONNECT = SeriesSpec::new("connect", SeriesRole::Detail);
+    /// Time of `sendmsg` and the close of our copy of the client's socket. The reference's handoff also includes the close
+    /// of the handoff connection, which here stays open for `take`.
+    HANDOFF = SeriesSpec::new("handoff", Main);
+    /// Time from `sendmsg` to the daemon closing the handoff connection: its accept and receive.
+    TAKE = SeriesSpec::new("take", Main);
+    /// Time from the end of the handoff to the first byte: the reference's `ttfb`.
+    FIRST_BYTE = SeriesSpec::with_note(
         "first_byte",
         "TTFB",
         Headline,
         "TTFB is the series first_byte: from the end of the handoff to the first byte of the answer.",
-    ),
-    SeriesSpec::new("first_event", Main),
-    SeriesSpec::new("gap", SeriesRole::Detail),
-    SeriesSpec::new("stream", SeriesRole::Detail),
-    SeriesSpec::new("drift", SeriesRole::Detail),
-];
+    );
+    /// Time from the intended start to the first record: the response time, including retried connects and all delays of
+    /// the driver.
+    FIRST_EVENT = SeriesSpec::new("first_event", Main);
+    /// Time between two records. Records that arrive in one read are 1 ns apart.
+    GAP = SeriesSpec::new("gap", SeriesRole::Detail);
+    /// Time from the end of the handoff to the end of the stream.
+    STREAM = SeriesSpec::new("stream", SeriesRole::Detail);
+    /// Time by which a stream exceeds its nominal duration.
+    DRIFT = SeriesSpec::new("drift", SeriesRole::Detail);
+}
 
 /// All kinds of failures. Faults of the protocol are named by [`fdpass_client::sse::Fault`].
 const ERRORS: &[ErrorSpec] = &[
@@ -92,18 +79,6 @@ const ERRORS: &[ErrorSpec] = &[
     ErrorSpec::new(outcome::UNREAD, Expected),
 ];
 
-const COUNTERS: &[CounterSpec] = &[
-    CounterSpec::new(WARMUP, "warm-up", Warmup),
-    CounterSpec::with_metrics(
-        count::HANDOFFS,
-        "handoffs",
-        Detail,
-        &[Cow::Borrowed("daemon_handoffs_total")],
-    ),
-    CounterSpec::new(count::BYTES, "read", BytesReceived),
-    CounterSpec::new(count::RETRIES, "retries", Retries),
-];
-
 #[cfg(test)]
 mod tests {
     use nix::errno::Errno;
@@ -127,18 +102,6 @@ mod tests {
         ];
         for kind in errnos.chain(faults.iter().map(sse::Fault::kind)) {
             assert!(SPEC.errors.iter().any(|error| error.name == kind), "{kind}");
-        }
-    }
-
-    #[test]
-    fn the_indices_are_those_of_the_specification() {
-        for (series, name) in [
-            (CONNECT, "connect"),
-            (FIRST_BYTE, "first_byte"),
-            (FIRST_EVENT, "first_event"),
-            (DRIFT, "drift"),
-        ] {
-            assert_eq!(SPEC.series[series.0].name, name);
         }
     }
 }

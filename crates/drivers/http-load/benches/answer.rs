@@ -6,7 +6,7 @@ mod responses;
 use std::hint::black_box;
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use http_load::answer::{Reader, RequestInfo};
+use load::net::http1::{Reader, RequestInfo};
 
 fn whole(criterion: &mut Criterion) {
     let answer = responses::whole();

@@ -1,17 +1,22 @@
 //! `http-load check`: compares the responses of several servers.
 
+pub(crate) mod preflight;
+pub(crate) mod sample;
+
 use anyhow::{Context as _, ensure};
 use clap::Args;
 use harness::cli::lines_of_files;
 use harness::failure::Failure;
 use harness::verify::check::{self, Finding};
+use load::net::url::ServerUrl;
 use subject::daemon::Endpoint;
 
-use crate::preflight::{self, Sample};
 use crate::requests::Requests;
 use crate::settings::Settings;
+use crate::shared::parse_url;
 use crate::spec::SPEC;
-use crate::target::Server;
+
+use sample::Sample;
 
 /// The files that every daemon of the project serves, with their lengths.
 const FILES: [(&str, u64); 3] = [
@@ -47,14 +52,14 @@ pub(crate) fn run(typed: &CheckOptions) -> Result<bool, Failure> {
     }
     let mut all_right = true;
     for url in lines_of_files("URL", typed.urls.clone())? {
-        let responses = only_file(&Server::parse(&url)?);
+        let responses = only_file(&parse_url(&url)?);
         all_right &= check::print(&[finding(url, responses, &mut first)])?;
     }
     Ok(all_right)
 }
 
 /// Requests one file of a server that is already running.
-fn only_file(server: &Server) -> anyhow::Result<Vec<Sample>> {
+fn only_file(server: &ServerUrl) -> anyhow::Result<Vec<Sample>> {
     let settings = Settings::default();
     let path = settings.path_at(server).to_owned();
     let sample = fetch_file(server, false, "GET", &path)?;
@@ -67,7 +72,7 @@ fn responses_of(name: &str, endpoint: &Endpoint) -> Vec<(String, anyhow::Result<
     let url = endpoint.url.as_deref().context("its manifest has no `url`");
     let mut found = vec![(
         name.to_owned(),
-        url.and_then(|url| check(&Server::parse(url)?, false)),
+        url.and_then(|url| check(&parse_url(url)?, false)),
     )];
     for (endpoint, url) in &endpoint.urls {
         let ways: &[bool] = match endpoint.as_str() {
@@ -77,7 +82,7 @@ fn responses_of(name: &str, endpoint: &Endpoint) -> Vec<(String, anyhow::Result<
         };
         for http2 in ways {
             let version = if *http2 { "HTTP/2" } else { "HTTP/1.1" };
-            let samples = Server::parse(url)
+            let samples = parse_url(url)
                 .map_err(anyhow::Error::from)
                 .and_then(|server| check(&server, *http2));
             found.push((format!("{name}, {endpoint}, {version}"), samples));
@@ -87,7 +92,7 @@ fn responses_of(name: &str, endpoint: &Endpoint) -> Vec<(String, anyhow::Result<
 }
 
 /// Requests the files that a daemon must have, and one that it must not have.
-fn check(server: &Server, http2: bool) -> anyhow::Result<Vec<Sample>> {
+fn check(server: &ServerUrl, http2: bool) -> anyhow::Result<Vec<Sample>> {
     let mut samples = Vec::new();
     for (path, length) in FILES {
         let sample = fetch_file(server, http2, "GET", path)?;
@@ -115,7 +120,7 @@ fn check(server: &Server, http2: bool) -> anyhow::Result<Vec<Sample>> {
     Ok(samples)
 }
 
-fn fetch_file(server: &Server, http2: bool, method: &str, path: &str) -> anyhow::Result<Sample> {
+fn fetch_file(server: &ServerUrl, http2: bool, method: &str, path: &str) -> anyhow::Result<Sample> {
     let mut settings = Settings {
         method: method.to_owned(),
         path: Some(path.to_owned()),

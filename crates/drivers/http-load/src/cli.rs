@@ -7,13 +7,13 @@ use harness::cli::{DriverCli, Program, lines_of_files};
 use harness::failure::Failure;
 use harness::verify::EXIT_CODES;
 use load::driver::Target;
+use load::net::url::path_of;
 use load::plan::{Invalid, Plan};
 use subject::manifest::{self, Manifest};
 
 use crate::check;
 use crate::driver::HttpLoad;
 use crate::settings::Settings;
-use crate::target::path_of;
 
 mod options;
 

@@ -3,11 +3,11 @@
 
 use std::fs;
 
+use load::net::http1::Sink;
 use load::plan::Invalid;
 use serde::{Deserialize, Serialize};
 
-use crate::answer::Sink;
-use crate::checks::ResponseCapture;
+use crate::roles::checks::ResponseCapture;
 
 /// Bytes of body that are checksummed per response on average: 0.1 µs on current processors.
 const SUMMED: u64 = 4096;

@@ -7,20 +7,17 @@ use load::workers::WorkerRange;
 use measure::result::{AuditInputs, RunResult};
 use measure::spec::Spec;
 use measure::tally::{Series, Tally};
-use measure::units;
-use measure::warning::{Kind, Severity, Warning};
 use serde::{Deserialize, Serialize};
 
+use crate::check::preflight;
+use crate::check::sample::Sample;
 use crate::content::Expected;
-use crate::outcome::count;
-use crate::preflight::{self, Sample};
+use crate::engine::{hyper, wire};
+use crate::findings::{self, ANY_LENGTH};
 use crate::settings::{Engine, Pacing, Settings};
 use crate::shared::Shared;
 use crate::spec::SPEC;
-use crate::{hyper, k6, outcome, series, summary, wire};
-
-/// The remedy if the length of a response varies.
-const VARIES: &str = "accept responses of any length with --any-content";
+use crate::{k6, spec, summary};
 
 /// The load on one server or several.
 #[derive(Debug)]
@@ -55,7 +52,8 @@ impl HttpLoad {
         };
         if again.length != first.length && settings.expect_length.is_none() {
             let (one, other) = (first.length, again.length);
-            let problem = format!("the same request returned {one} and {other} bytes: {VARIES}");
+            let problem =
+                format!("the same request returned {one} and {other} bytes: {ANY_LENGTH}");
             return Err(Invalid::new(self.address(0), problem).into());
         }
         if again == *first {
@@ -85,7 +83,7 @@ impl Driver for HttpLoad {
         let (settings, opening) = (&plan.driver, Settings::opening(plan));
         let sentence = Settings::sentence(plan);
         let connections = Settings::connection_count(plan);
-        let description = Description::new(plan, &SPEC, sentence, series::RESPONSE, connections);
+        let description = Description::new(plan, &SPEC, sentence, spec::RESPONSE, connections);
         let inputs = description.audit_inputs;
         // A client with several requests in flight counts as that many users.
         let at_once = f64::from(settings.streams.max(settings.pipeline));
@@ -106,8 +104,8 @@ impl Driver for HttpLoad {
 
     fn uses_series(&self, series: Series) -> bool {
         match series {
-            series::TLS => self.shared.servers.iter().any(|server| server.tls),
-            series::BLOCKED | series::SENDING | series::WAITING | series::RECEIVING => {
+            spec::TLS => self.shared.servers.iter().any(|server| server.tls),
+            spec::BLOCKED | spec::SENDING | spec::WAITING | spec::RECEIVING => {
                 self.shared.settings.phases
             }
             _ => true,
@@ -184,37 +182,7 @@ impl Driver for HttpLoad {
     }
 
     fn findings(_plan: &Plan<Settings>, total: &Tally) -> Findings {
-        let failed = |kind| total.errors.get(kind).copied().unwrap_or(0);
-        let (differing, of_length) = (failed(outcome::BODY), failed(outcome::LENGTH));
-        let compared = total.counted(count::COMPARED);
-        let differs = (differing > 0).then(|| {
-            let text = format!(
-                "{differing} of the {compared} compared response bodies differ from the body before the run, or from --expect-body"
-            );
-            let hint = "responses with the right status and length but another body are counted as body: inspect one; if bodies may change, use --any-content";
-            Warning::content_differs(&text, hint)
-        });
-        let varies = (of_length > 0).then(|| {
-            let text = format!(
-                "{of_length} responses have another length than the first one, or than --expect-length"
-            );
-            Warning::content_differs(&text, &format!("if the length may vary, {VARIES}"))
-        });
-        let closed = total.counted(count::CLOSED);
-        let closes = (closed > 0).then(|| Warning {
-            kind: Kind::Audit,
-            severity: Severity::Note,
-            message: format!(
-                "the server closed {} connections that were to be kept, after {} answers",
-                units::count(closed),
-                units::count(total.counted(count::ANSWERS))
-            ),
-            hint: "opening connections is a part of what was measured: raise the server's limit of requests per connection, or plan for it with --no-keep-alive".to_owned(),
-        });
-        Findings {
-            warnings: [differs, varies, closes].into_iter().flatten().collect(),
-            ..Findings::default()
-        }
+        findings::findings(total)
     }
 
     async fn work(&self, worker: Worker) -> anyhow::Result<()> {

@@ -1,11 +1,11 @@
 //! A request and its response without a connection, which benches their cost.
 
+use load::net::http1::{Answer, Reader, RequestInfo, ResponseError};
 use load::plan::Invalid;
 
-use crate::answer::{Answer, Fault, Reader, RequestInfo};
 use crate::requests::Requests;
 use crate::settings::Settings;
-use crate::target::Server;
+use crate::shared::parse_url;
 
 /// The requests to one server, and the parser of its responses.
 #[derive(Debug)]
@@ -22,7 +22,7 @@ impl Exchange {
     /// An invalid URL or setting.
     pub fn new(settings: &Settings, url: &str) -> Result<Self, Invalid> {
         Ok(Self {
-            requests: Requests::new(settings, &Server::parse(url)?)?,
+            requests: Requests::new(settings, &parse_url(url)?)?,
             room: Vec::new(),
             reader: Reader::new(),
         })
@@ -37,7 +37,7 @@ impl Exchange {
     ///
     /// # Errors
     /// A malformed response.
-    pub fn receive(&mut self, bytes: &[u8]) -> Result<Option<Answer>, Fault> {
+    pub fn receive(&mut self, bytes: &[u8]) -> Result<Option<Answer>, ResponseError> {
         let asked = RequestInfo { head: false };
         Ok(self.reader.take(asked, bytes, &mut ())?.done)
     }

@@ -1,56 +1,62 @@
 //! Outcomes of requests, by the names that are counted. Outcomes are disjoint: each request has one.
 
+use load::net::dial;
+pub(crate) use load::net::dial::{CONNECT, CONNECT_TIMEOUT, DESCRIPTORS, PORTS, REFUSED};
 use nix::errno::Errno;
 
-pub(crate) use crate::answer::EARLY_CLOSE;
+pub(crate) use load::net::http1::EARLY_CLOSE;
 
 /// Counters other than outcomes.
 pub(crate) mod count {
-    /// Complete responses of any status.
-    pub(crate) const ANSWERS: &str = "answers";
-    /// Complete responses including the warm-up's, as the server counts them.
-    pub(crate) const SERVED: &str = "served";
-    /// Bytes received, heads included.
-    pub(crate) const BYTES: &str = "bytes";
-    /// Bytes of response bodies received.
-    pub(crate) const BODY_BYTES: &str = "body_bytes";
-    /// Bytes of the bodies that were expected: for each response the length before the run.
-    pub(crate) const EXPECTED_BODY_BYTES: &str = "expected_body_bytes";
-    /// Bytes sent, heads included.
-    pub(crate) const BYTES_SENT: &str = "bytes_sent";
-    /// Redirects that were followed; the redirect responses count as answers too.
-    pub(crate) const REDIRECTS: &str = "redirects";
-    pub(crate) const OPENED: &str = "opened";
-    /// Connections that were to be kept, and that the server closed after an answer or with a GOAWAY.
-    pub(crate) const CLOSED: &str = "closed";
-    /// Requests that were sent again, because the server had not taken them before a GOAWAY.
-    pub(crate) const RETRIES: &str = "retries";
-    /// Idle connections that the server closed.
-    pub(crate) const LOST: &str = "lost";
-    /// Failed connection attempts that were not made for a particular request.
-    pub(crate) const UNCONNECTED: &str = "unconnected";
-    /// Open connections, reported once a second by each worker.
-    pub(crate) const HELD: &str = "held";
-    /// Checks that passed, for all responses that count.
-    pub(crate) const CHECKS_PASSED: &str = "checks_passed";
-    pub(crate) const CHECKS_FAILED: &str = "checks_failed";
-    /// Successful responses that failed a check.
-    pub(crate) const FAILED_A_CHECK: &str = "failed_a_check";
-    /// Bytes after the end of a response that belong to no response.
-    pub(crate) const EXCESS: &str = "excess_bytes";
-    /// Responses whose body was compared with the body of the responses before the run, or with the named one.
-    pub(crate) const COMPARED: &str = "bodies_compared";
+    use std::borrow::Cow;
+
+    use measure::spec::CounterRole::{
+        Answers, BodyBytes, BytesReceived, BytesSent, ChecksFailed, ChecksPassed, Closed, Detail,
+        ExcessBytes, ExpectedBodyBytes, Held, Lost, Opened, OperationsFailingChecks, Retries,
+    };
+    use measure::spec::CounterSpec;
+
+    measure::counters! {
+        /// Complete responses of any status.
+        ANSWERS = CounterSpec::new("answers", "answers", Answers);
+        /// Complete responses including the warm-up's, as the server counts them.
+        SERVED = CounterSpec::with_metrics(
+            "served", "served", Detail,
+            &[Cow::Borrowed("http_requests_total")],
+        );
+        /// Bytes received, heads included.
+        BYTES = CounterSpec::new("bytes", "read", BytesReceived);
+        /// Bytes sent, heads included.
+        BYTES_SENT = CounterSpec::new("bytes_sent", "sent", BytesSent);
+        /// Bytes of response bodies received.
+        BODY_BYTES = CounterSpec::new("body_bytes", "body bytes", BodyBytes);
+        /// Bytes of the bodies that were expected: for each response the length before the run.
+        EXPECTED_BODY_BYTES = CounterSpec::new("expected_body_bytes", "expected body bytes", ExpectedBodyBytes);
+        /// Bytes after the end of a response that belong to no response.
+        EXCESS = CounterSpec::new("excess_bytes", "excess bytes", ExcessBytes);
+        OPENED = CounterSpec::new("opened", "opened", Opened);
+        /// Connections that were to be kept, and that the server closed after an answer or with a GOAWAY.
+        CLOSED = CounterSpec::new("closed", "closed", Closed);
+        /// Requests that were sent again, because the server had not taken them before a GOAWAY.
+        RETRIES = CounterSpec::new("retries", "retries", Retries);
+        /// Open connections, reported once a second by each worker.
+        HELD = CounterSpec::new("held", "held", Held);
+        /// Idle connections that the server closed.
+        LOST = CounterSpec::new("lost", "lost", Lost);
+        /// Checks that passed, for all responses that count.
+        CHECKS_PASSED = CounterSpec::new("checks_passed", "checks passed", ChecksPassed);
+        CHECKS_FAILED = CounterSpec::new("checks_failed", "checks failed", ChecksFailed);
+        /// Successful responses that failed a check.
+        FAILED_A_CHECK = CounterSpec::new("failed_a_check", "failed a check", OperationsFailingChecks);
+        /// Redirects that were followed; the redirect responses count as answers too.
+        REDIRECTS = CounterSpec::new("redirects", "redirects", Detail);
+        /// Failed connection attempts that were not made for a particular request.
+        UNCONNECTED = CounterSpec::new("unconnected", "unconnected", Detail);
+        /// Responses whose body was compared with the body of the responses before the run, or with the named one.
+        COMPARED = CounterSpec::new("bodies_compared", "bodies_compared", Detail);
+    }
 }
 
-pub(crate) const REFUSED: &str = "refused";
-/// The connection attempt timed out.
-pub(crate) const CONNECT_TIMEOUT: &str = "connect_timeout";
-/// The connection attempt failed for another reason.
-pub(crate) const CONNECT: &str = "connect";
-/// The process reached its limit of open descriptors.
-pub(crate) const DESCRIPTORS: &str = "descriptors";
-/// No source port is left.
-pub(crate) const PORTS: &str = "ports";
 /// The response was not complete in time.
 pub(crate) const TIMEOUT: &str = "timeout";
 pub(crate) const RESET: &str = "reset";
@@ -80,12 +86,8 @@ pub(crate) const EXHAUSTED: &[&str] = &[DESCRIPTORS, PORTS];
 /// Returns the outcome of a failed connection attempt.
 pub(crate) fn connect_error(errno: Errno) -> &'static str {
     match errno {
-        Errno::ECONNREFUSED | Errno::ENOENT => REFUSED,
-        Errno::ETIMEDOUT => CONNECT_TIMEOUT,
-        Errno::EMFILE | Errno::ENFILE => DESCRIPTORS,
-        Errno::EADDRNOTAVAIL | Errno::EADDRINUSE => PORTS,
         Errno::ECONNRESET => RESET,
-        _ => CONNECT,
+        errno => dial::connect_error(errno),
     }
 }
 

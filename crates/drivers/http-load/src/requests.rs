@@ -4,12 +4,12 @@
 use std::io::Write as _;
 
 use hyper::body::Bytes;
+use load::net::http1::parse_field;
+use load::net::url::ServerUrl;
 use load::plan::Invalid;
-use load::redact;
 
-use crate::redirect::{RedirectTarget, is_of_content};
+use crate::roles::redirect::{RedirectTarget, is_of_content};
 use crate::settings::Settings;
-use crate::target::Server;
 
 /// The placeholder of the request's number: `{id}`, or `{id:N}` for the number modulo N.
 const ID: &str = "{id";
@@ -50,7 +50,7 @@ impl Requests {
     /// # Errors
     /// An invalid header or placeholder, or a file that can't be read. With redirects followed, an invalid host: the
     /// origin of a redirect could not be compared with it.
-    pub(crate) fn new(settings: &Settings, server: &Server) -> Result<Self, Invalid> {
+    pub(crate) fn new(settings: &Settings, server: &ServerUrl) -> Result<Self, Invalid> {
         let path = path(settings, server)?;
         let fields = fields(settings, server)?;
         let host = fields
@@ -230,7 +230,7 @@ fn find(bytes: &[u8], what: &[u8]) -> Option<usize> {
 }
 
 /// Returns the path to request, checked.
-pub(crate) fn path<'a>(settings: &'a Settings, server: &'a Server) -> Result<&'a str, Invalid> {
+pub(crate) fn path<'a>(settings: &'a Settings, server: &'a ServerUrl) -> Result<&'a str, Invalid> {
     let path = settings.path_at(server);
     if !path.starts_with('/') || !path.bytes().all(|byte| byte.is_ascii_graphic()) {
         let problem = format!(
@@ -244,12 +244,12 @@ pub(crate) fn path<'a>(settings: &'a Settings, server: &'a Server) -> Result<&'a
 /// Returns the header fields with their values, without the body's length.
 pub(crate) fn fields<'a>(
     settings: &'a Settings,
-    server: &'a Server,
+    server: &'a ServerUrl,
 ) -> Result<Vec<(&'a str, &'a str)>, Invalid> {
     let typed: Vec<(&str, &str)> = settings
         .headers
         .iter()
-        .map(|field| check_field(field))
+        .map(|field| parse_field(field, refusal))
         .collect::<Result<_, _>>()?;
     let own = |name: &str| {
         typed
@@ -278,26 +278,12 @@ fn lines<'a>(fields: impl IntoIterator<Item = &'a (&'a str, &'a str)>) -> String
         .collect()
 }
 
-/// Parses a field `name: value` on one line (RFC 9110 §5).
-fn check_field(field: &str) -> Result<(&str, &str), Invalid> {
-    let invalid = |problem: &str| {
-        let shown = format!("driver.headers (--header {:?})", redact::field(field));
-        Err(Invalid::new(shown, problem))
-    };
-    let wrong = |problem: &str| invalid(&format!("{problem}: write it as \"Name: value\""));
-    let Some((name, value)) = field.split_once(':') else {
-        return wrong("has no colon");
-    };
-    if name.parse::<http::HeaderName>().is_err() {
-        return wrong("the name before the colon is not a valid field name");
-    }
-    if value.parse::<http::HeaderValue>().is_err() {
-        return wrong("the value contains bytes that are not allowed");
-    }
-    match name.to_ascii_lowercase().as_str() {
-        "content-length" => invalid("its value is the length of the body: leave the field out"),
-        "transfer-encoding" => invalid("bodies are sent with their length: leave the field out"),
-        _ => Ok((name, value.trim())),
+/// Returns why a field with this name may not be given.
+fn refusal(name: &str) -> Option<&'static str> {
+    match name {
+        "content-length" => Some("its value is the length of the body: leave the field out"),
+        "transfer-encoding" => Some("bodies are sent with their length: leave the field out"),
+        _ => None,
     }
 }
 
@@ -321,9 +307,10 @@ pub(crate) fn bodies(settings: &Settings) -> Result<Vec<Text>, Invalid> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::shared::parse_url;
 
     fn rendered(settings: &Settings, number: u64) -> String {
-        let server = Server::parse("http://127.0.0.1:80/x").unwrap();
+        let server = parse_url("http://127.0.0.1:80/x").unwrap();
         let requests = Requests::new(settings, &server).unwrap();
         let mut room = Vec::new();
         String::from_utf8(requests.bytes(number, None, &mut room).to_vec()).unwrap()
@@ -368,7 +355,7 @@ mod tests {
 
     #[test]
     fn a_field_that_is_none_says_how_to_write_one() {
-        let server = Server::parse("http://127.0.0.1:80/").unwrap();
+        let server = parse_url("http://127.0.0.1:80/").unwrap();
         for (field, remedy) in [
             ("nocolon", "Name: value"),
             ("bad name: x", "Name: value"),

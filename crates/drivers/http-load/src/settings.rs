@@ -7,12 +7,11 @@ use clap::{Args, ValueEnum};
 use harness::cli::default_settings;
 use load::duration;
 pub(crate) use load::event_loop::Pacing;
+use load::net::url::ServerUrl;
 use load::plan::{Group, Invalid, Plan};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tls_client::TlsOptions;
-
-use crate::target::Server;
 
 /// Maximum timeout of a request or a connection: the largest value of a histogram.
 pub(crate) const MAX_TIMEOUT: Duration = Duration::from_secs(3600);
@@ -180,7 +179,7 @@ impl Default for Settings {
 
 impl Settings {
     /// Returns the path to request from a server.
-    pub(crate) fn path_at<'a>(&'a self, server: &'a Server) -> &'a str {
+    pub(crate) fn path_at<'a>(&'a self, server: &'a ServerUrl) -> &'a str {
         self.path.as_deref().unwrap_or(&server.path)
     }
 

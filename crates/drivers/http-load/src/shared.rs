@@ -7,15 +7,15 @@ use harness::output;
 use load::driver::{Address, Target};
 use load::net::pool::PoolConfig;
 use load::net::sources;
+use load::net::url::ServerUrl;
 use load::plan::{Group, Invalid, Plan};
 
-use crate::checks::Checks;
 use crate::content::Expected;
 use crate::outcome;
-use crate::redirect::LOCATION;
 use crate::requests::Requests;
+use crate::roles::checks::Checks;
+use crate::roles::redirect::LOCATION;
 use crate::settings::Settings;
-use crate::target::Server;
 
 /// The state that workers share, the same for both engines. It changes only while the first responses are learned.
 #[derive(Debug)]
@@ -25,7 +25,7 @@ pub(crate) struct Shared {
     pub(crate) closed: Vec<bool>,
     /// The connections of the groups with a rate.
     pub(crate) pool: PoolConfig,
-    pub(crate) servers: Vec<Server>,
+    pub(crate) servers: Vec<ServerUrl>,
     pub(crate) requests: Vec<Requests>,
     pub(crate) sources: Vec<IpAddr>,
     pub(crate) checks: Checks,
@@ -41,7 +41,7 @@ impl Shared {
     pub(crate) fn new(plan: &Plan<Settings>, target: &Target) -> Result<Self, Invalid> {
         let mut settings = plan.driver.clone();
         let servers = target.addresses.iter().map(server);
-        let servers: Vec<Server> = servers.collect::<Result<_, _>>()?;
+        let servers: Vec<ServerUrl> = servers.collect::<Result<_, _>>()?;
         settings.choose_engine(servers.iter().any(|server| server.tls))?;
         let requests = servers.iter();
         let requests = requests.map(|server| Requests::new(&settings, server));
@@ -145,9 +145,19 @@ impl Shared {
     }
 }
 
-fn server(address: &Address) -> Result<Server, Invalid> {
+fn server(address: &Address) -> Result<ServerUrl, Invalid> {
     match address {
-        Address::Url(url) => Server::parse(url),
-        Address::Socket(path) => Server::parse(&format!("unix:{}", path.display())),
+        Address::Url(url) => parse_url(url),
+        Address::Socket(path) => parse_url(&format!("unix:{}", path.display())),
     }
+}
+
+/// Parses the URL of a server.
+///
+/// # Errors
+/// An invalid URL, or a host that can't be resolved.
+pub(crate) fn parse_url(url: &str) -> Result<ServerUrl, Invalid> {
+    let schemes = [("http", false), ("https", true), ("unix", false)];
+    let remedy = "write http://host:port/path, https://… or unix:/path/of.socket:/path";
+    ServerUrl::parse(url, &schemes, remedy)
 }

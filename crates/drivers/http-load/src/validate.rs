@@ -2,13 +2,13 @@
 
 use load::duration;
 use load::net::sources;
+use load::net::url::ServerUrl;
 use load::plan::{Invalid, Plan};
 use measure::units;
 
-use crate::checks::Checks;
 use crate::requests::Requests;
+use crate::roles::checks::Checks;
 use crate::settings::{Engine, MAX_CONNECTIONS, MAX_TIMEOUT, Settings, open_loop};
-use crate::target::Server;
 
 /// Maximum number of pipelined requests on one connection.
 const MAX_PIPELINED: u64 = 1_000;
@@ -171,7 +171,7 @@ fn validate_load(plan: &Plan<Settings>) -> Result<(), Invalid> {
     }
     sources::addresses(&settings.source_addresses, connections, [])?;
     // Header fields and bodies are the same for every server.
-    Requests::new(settings, &Server::anywhere()).map(|_| ())
+    Requests::new(settings, &ServerUrl::anywhere()).map(|_| ())
 }
 
 /// Checks the time in which connections are opened before they are needed.

@@ -18,6 +18,7 @@ use rand::rngs::StdRng;
 use serde::Serialize;
 use serde_json::json;
 
+use crate::engine::wire::{Answer, Terms, Wire};
 use crate::history::Span;
 use crate::ledger::{Expected, Ledger, Name};
 use crate::outcome::{self, count};
@@ -25,7 +26,6 @@ use crate::peers::{self, NewIssue};
 use crate::settings::Scenario;
 use crate::shared::{Service, Shared};
 use crate::spec;
-use crate::wire::{Answer, Terms, Wire};
 use answers::{Created, Listed};
 
 /// The pause of an agent that cannot connect.
@@ -218,7 +218,7 @@ impl<'a> Agent<'a> {
                     description: "",
                     label: LABEL,
                     actor: "agent",
-                    at_us: crate::wire::unix_ms(Duration::ZERO) * 1_000,
+                    at_us: crate::engine::wire::unix_ms(Duration::ZERO) * 1_000,
                 };
                 let create = connection.create(&issue);
                 (spec::CREATE, tokio::time::timeout(timeout, create).await)
@@ -322,14 +322,10 @@ impl<'a> Agent<'a> {
                 Err(kind) => (Expected::Unknown, Err(kind)),
                 Ok(created) => {
                     let id = created.id.clone().into_owned();
-                    let is_right = created.title == title
+                    let is_as_sent = created.title == title
                         && created.description == description
                         && created.has_label(LABEL);
-                    let result = if is_right {
-                        Ok(id)
-                    } else {
-                        Err(outcome::WRONG_ANSWER)
-                    };
+                    let result = is_right(is_as_sent).map(|()| id);
                     (Expected::Stored(created.id.into()), result)
                 }
             },
@@ -357,33 +353,31 @@ impl<'a> Agent<'a> {
     }
 
     async fn list(&mut self) -> Result<(), &'static str> {
-        let limit = self.shared.settings().limit;
-        let args = json!({ "limit": limit });
-        let (ledger, content) = (self.ledger, self.content());
-        let (span, answer) = self.call(spec::LIST, "list", &args).await;
-        let listed: Listed<'_> = answer?.data()?;
-        ledger
-            .borrow_mut()
-            .lists
-            .add(span, listed.named(), limit, true);
-        let are_as_sent = listed.issues.iter().all(|issue| content.is_as_sent(issue));
-        let is_short = listed.issues.len() <= limit as usize;
-        is_right(are_as_sent && is_short && listed.is_in_order_of_list())
+        self.read_page(spec::LIST, "list", |listed| listed.is_in_order_of_list())
+            .await
     }
 
     async fn ready(&mut self) -> Result<(), &'static str> {
+        self.read_page(spec::READY, "ready", |listed| listed.is_in_order_of_ready())
+            .await
+    }
+
+    async fn read_page(
+        &mut self,
+        series: Series,
+        operation: &str,
+        is_in_order: fn(&Listed<'_>) -> bool,
+    ) -> Result<(), &'static str> {
         let limit = self.shared.settings().limit;
         let args = json!({ "limit": limit });
         let (ledger, content) = (self.ledger, self.content());
-        let (span, answer) = self.call(spec::READY, "ready", &args).await;
+        let (span, answer) = self.call(series, operation, &args).await;
         let listed: Listed<'_> = answer?.data()?;
-        ledger
-            .borrow_mut()
-            .lists
-            .add(span, listed.named(), limit, false);
+        let lists = &mut ledger.borrow_mut().lists;
+        lists.add(span, listed.named(), limit, operation == "list");
         let are_as_sent = listed.issues.iter().all(|issue| content.is_as_sent(issue));
         let is_short = listed.issues.len() <= limit as usize;
-        is_right(are_as_sent && is_short && listed.is_in_order_of_ready())
+        is_right(are_as_sent && is_short && is_in_order(&listed))
     }
 
     async fn ping(&mut self) -> Result<(), &'static str> {

@@ -77,7 +77,7 @@ const OPERATIONS: [&str; 4] = ["create", "update", "list", "ping"];
 
 /// The medians of the rounds of an operation in a way, nanoseconds.
 #[derive(Debug)]
-struct Row {
+struct BenchmarkRow {
     operation: &'static str,
     way: Way,
     medians: Vec<f64>,
@@ -89,14 +89,14 @@ struct Row {
 /// A program is missing, or an operation failed.
 pub(crate) fn run(args: &BenchmarkArgs) -> anyhow::Result<()> {
     let mut subjects = Subjects::start(args)?;
-    let mut rows: Vec<Row> = OPERATIONS
+    let mut rows: Vec<BenchmarkRow> = OPERATIONS
         .iter()
         .flat_map(|operation| Way::ALL.map(|way| (*operation, way)))
         // Without a daemon nobody answers a ping.
         .filter(|(operation, way)| {
             *operation != "ping" || matches!(way, Way::Daemon | Way::Program)
         })
-        .map(|(operation, way)| Row {
+        .map(|(operation, way)| BenchmarkRow {
             operation,
             way,
             medians: Vec::new(),
@@ -128,14 +128,14 @@ fn median(times: Vec<u64>) -> f64 {
     SummaryStats::from_values(times).map_or(0.0, |summary| summary.median)
 }
 
-fn json_of(rows: &[Row], syncs: &[f64]) -> Value {
+fn json_of(rows: &[BenchmarkRow], syncs: &[f64]) -> Value {
     let rows = rows.iter().map(
         |row| json!({"operation": row.operation, "way": row.way.name(), "median_ns": row.medians}),
     );
     json!({"unit": "ns", "sync_median_ns": syncs, "rows": rows.collect::<Vec<_>>()})
 }
 
-fn table(rows: &[Row], syncs: &[f64]) -> String {
+fn table(rows: &[BenchmarkRow], syncs: &[f64]) -> String {
     let mut text = format!(
         "{:<10}{:<16}{:>10}   {}\n",
         "operation", "way", "median", "time relative to the daemon's (95 % interval over rounds)"
@@ -158,13 +158,8 @@ fn table(rows: &[Row], syncs: &[f64]) -> String {
             .find(|other| other.operation == row.operation && other.way == Way::Daemon)
             .filter(|_| row.way != Way::Daemon);
         let ratio = of_daemon.and_then(|daemon| {
-            Ratio::paired(
-                daemon
-                    .medians
-                    .iter()
-                    .copied()
-                    .zip(row.medians.iter().copied()),
-            )
+            let medians = row.medians.iter().copied();
+            Ratio::paired(daemon.medians.iter().copied().zip(medians))
         });
         text += &line(row.operation, row.way.name(), &row.medians, ratio);
     }
@@ -219,22 +214,15 @@ impl Subjects {
         let daemon = Running(child);
         let mut client = connect(&socket_path(&served))?;
         let mut direct = Direct::open(&own, Options::default())?;
-        let mut ids = Vec::new();
-        for number in 0..args.issues {
-            let call = create(number);
-            if number == 0 {
-                ids = vec![
-                    id_of(client.call(&call)?.get())?,
-                    id_of(direct_call(&mut direct, &call)?.get())?,
-                ];
-            } else {
-                client.call(&call)?;
-                direct_call(&mut direct, &call)?;
-            }
+        let first = create(0);
+        let ids = [
+            id_of(client.call(&first)?.get())?,
+            id_of(direct_call(&mut direct, &first)?.get())?,
+        ];
+        for call in (1..args.issues).map(create) {
+            client.call(&call)?;
+            direct_call(&mut direct, &call)?;
         }
-        let ids = <[String; 2]>::try_from(ids)
-            .ok()
-            .context("no issue was created")?;
         Ok(Self {
             client,
             direct,

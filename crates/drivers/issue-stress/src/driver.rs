@@ -13,7 +13,7 @@ use measure::tally::{Series, Tally};
 use crate::settings::{Scenario, Settings};
 use crate::shared::Shared;
 use crate::spec::{self, SPEC};
-use crate::{findings, prepare, work};
+use crate::{check, engine, findings};
 
 /// The time that all agents have to connect.
 const OPENING: Duration = Duration::from_secs(60);
@@ -85,11 +85,11 @@ impl Driver for IssueStress {
 
     /// Refuses a database of others, and creates the issues that the load needs.
     fn check(&self) -> anyhow::Result<Checked> {
-        prepare::prepare(&self.shared).map_err(with_remedy)
+        check::check(&self.shared).map_err(with_remedy)
     }
 
     async fn work(&self, worker: Worker) -> anyhow::Result<()> {
-        work::run(&self.shared, worker).await
+        engine::work(&self.shared, worker).await
     }
 }
 

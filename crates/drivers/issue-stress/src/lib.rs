@@ -5,21 +5,21 @@
 
 mod agent;
 mod benchmark;
+mod check;
 mod cli;
 mod driver;
+mod engine;
 mod findings;
 mod history;
 mod ledger;
 mod lists;
 mod outcome;
 pub mod peers;
-mod prepare;
 mod probe;
 mod settings;
 mod shared;
 mod spec;
-mod wire;
-mod work;
+mod validate;
 
 pub use driver::IssueStress;
 pub use settings::{Scenario, Settings};

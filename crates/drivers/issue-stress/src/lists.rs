@@ -3,6 +3,7 @@
 //! The driver deletes nothing, so each issue of any answer is in the database at the end. An issue that was acknowledged
 //! before a `list` was sent must be in the answer, unless the answer ended before it at its limit.
 
+use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 
 use crate::history::Span;
@@ -73,10 +74,7 @@ impl Lists {
         let by_id = rows.by_id();
         // In the order of `list`: urgent ones first, then new ones.
         let mut ordered: Vec<&Row> = rows.all().iter().rev().collect();
-        ordered.sort_by(|one, other| {
-            let by_age = other.created_at.cmp(&one.created_at);
-            one.priority.cmp(&other.priority).then(by_age)
-        });
+        ordered.sort_by_key(|row| (row.priority, Reverse(&row.created_at)));
         for answer in &self.answers {
             let mut listed = HashSet::new();
             for (id, title) in &answer.issues {

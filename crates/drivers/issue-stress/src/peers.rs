@@ -17,6 +17,10 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
 
+use etcd::EtcdConnection;
+use postgresql::PostgresqlConnection;
+use redis::RedisConnection;
+
 /// A database, by the scheme of its URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Peer {
@@ -61,11 +65,11 @@ pub struct NewIssue<'a> {
 #[derive(Debug)]
 pub enum Connection {
     /// To PostgreSQL.
-    Postgresql(postgresql::Connection),
+    Postgresql(PostgresqlConnection),
     /// To Redis.
-    Redis(redis::Connection),
+    Redis(RedisConnection),
     /// To etcd.
-    Etcd(etcd::Connection),
+    Etcd(EtcdConnection),
 }
 
 impl Peer {
@@ -126,12 +130,10 @@ impl Peer {
                 has_one_counter,
             } => {
                 let counter = if *has_one_counter { 0 } else { agent };
-                Connection::Postgresql(postgresql::Connection::open(socket, counter).await?)
+                Connection::Postgresql(PostgresqlConnection::open(socket, counter).await?)
             }
-            Self::Redis { socket } => Connection::Redis(redis::Connection::open(socket).await?),
-            Self::Etcd { address } => {
-                Connection::Etcd(etcd::Connection::open(address, agent).await?)
-            }
+            Self::Redis { socket } => Connection::Redis(RedisConnection::open(socket).await?),
+            Self::Etcd { address } => Connection::Etcd(EtcdConnection::open(address, agent).await?),
         })
     }
 }

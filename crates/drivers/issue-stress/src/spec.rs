@@ -2,13 +2,9 @@
 
 use std::borrow::Cow;
 
-use measure::spec::CounterRole::{
-    DeliveryError, DeliveryEvent, Detail, Opened, Rate, Reconnects, Retries, Warmup,
-};
 use measure::spec::ErrorCause::{Exhausted, Failure, Fault};
 use measure::spec::SeriesRole::{Headline, Main};
-use measure::spec::{CounterSpec, ErrorSpec, OperationKind, SeriesSpec, Spec};
-use measure::tally::Series;
+use measure::spec::{ErrorSpec, OperationKind, SeriesSpec, Spec};
 
 use crate::outcome::{self, count};
 
@@ -22,45 +18,34 @@ pub(crate) static SPEC: Spec = Spec {
     peak_gauge: None,
     series: Cow::Borrowed(SERIES),
     errors: Cow::Borrowed(ERRORS),
-    counters: Cow::Borrowed(COUNTERS),
+    counters: Cow::Borrowed(count::COUNTERS),
 };
 
-/// Time from the intended start of an operation of a scenario to the last of its answers.
-pub(crate) const OPERATION: Series = Series(0);
-/// Time from sending a `create` to its answer; the others are times of the operations of their names.
-pub(crate) const CREATE: Series = Series(1);
-pub(crate) const UPDATE: Series = Series(2);
-pub(crate) const SHOW: Series = Series(3);
-pub(crate) const LIST: Series = Series(4);
-pub(crate) const READY: Series = Series(5);
-pub(crate) const BATCH: Series = Series(6);
-pub(crate) const PING: Series = Series(7);
-pub(crate) const CLAIM: Series = Series(8);
-/// Time to write a page and sync it, on the driver's own file after the load.
-pub(crate) const SYNC: Series = Series(9);
-
-const SERIES: &[SeriesSpec] = &[
-    SeriesSpec::with_note(
+measure::series! {
+    /// Time from the intended start of an operation of a scenario to the last of its answers.
+    OPERATION = SeriesSpec::with_note(
         "operation",
         "operation",
         Headline,
         "The time of an operation is measured from the instant at which it was due to the last of its answers; the times of create, update, show, list, ready, batch, ping and claim from sending the request to its answer.",
-    ),
-    SeriesSpec::new("create", Main),
-    SeriesSpec::new("update", Main),
-    SeriesSpec::new("show", Main),
-    SeriesSpec::new("list", Main),
-    SeriesSpec::new("ready", Main),
-    SeriesSpec::new("batch", Main),
-    SeriesSpec::new("ping", Main),
-    SeriesSpec::new("claim", Main),
-    SeriesSpec::with_note(
+    );
+    /// Time from sending a `create` to its answer; the others are times of the operations of their names.
+    CREATE = SeriesSpec::new("create", Main);
+    UPDATE = SeriesSpec::new("update", Main);
+    SHOW = SeriesSpec::new("show", Main);
+    LIST = SeriesSpec::new("list", Main);
+    READY = SeriesSpec::new("ready", Main);
+    BATCH = SeriesSpec::new("batch", Main);
+    PING = SeriesSpec::new("ping", Main);
+    CLAIM = SeriesSpec::new("claim", Main);
+    /// Time to write a page and sync it, on the driver's own file after the load.
+    SYNC = SeriesSpec::with_note(
         "sync",
         "sync",
         Main,
         "A sync writes 4 KiB in place to a file of the driver in the folder for temporary files, and syncs it: a probe of the disk after the load.",
-    ),
-];
+    );
+}
 
 /// The kinds of failures. A daemon that was stopped or started again causes the faults among them.
 const ERRORS: &[ErrorSpec] = &[
@@ -75,52 +60,9 @@ const ERRORS: &[ErrorSpec] = &[
     ErrorSpec::new(outcome::DESCRIPTORS, Exhausted),
 ];
 
-const COUNTERS: &[CounterSpec] = &[
-    CounterSpec::new(load::recorder::WARMUP, "warm-up", Warmup),
-    CounterSpec::new(count::CREATED, "created", Rate),
-    CounterSpec::new(count::REQUESTS, "requests sent", Detail),
-    CounterSpec::new(count::DISK_FLUSHES, "disk flushes", Detail),
-    CounterSpec::new(count::CONNECTED, "opened", Opened),
-    CounterSpec::new(count::LOST, "lost", DeliveryError),
-    CounterSpec::new(count::PHANTOM, "phantom", DeliveryError),
-    CounterSpec::new(count::ALTERED, "altered", DeliveryError),
-    CounterSpec::new(count::DUPLICATED, "duplicated", DeliveryError),
-    CounterSpec::new(count::DUPLICATE_IDS, "duplicate ids", DeliveryError),
-    CounterSpec::new(count::PARTIAL_BATCHES, "partial batches", DeliveryError),
-    CounterSpec::new(count::NOT_LINEARIZABLE, "not linearizable", DeliveryError),
-    CounterSpec::new(count::FOREIGN_LISTED, "foreign in lists", DeliveryError),
-    CounterSpec::new(count::UNLISTED, "missing in lists", DeliveryError),
-    CounterSpec::new(count::WRONG_COUNTS, "wrong counts", DeliveryError),
-    CounterSpec::new(count::UNDECIDED, "undecided", DeliveryEvent),
-    CounterSpec::new(count::UNCHECKED, "unchecked", DeliveryEvent),
-    CounterSpec::new(count::UNCHECKED_LISTS, "unchecked lists", DeliveryEvent),
-    CounterSpec::new(count::LEFT, "left", DeliveryEvent),
-    CounterSpec::new(count::EXPIRED, "expired", DeliveryEvent),
-    CounterSpec::new(count::RECONNECTS, "reconnects", Reconnects),
-    CounterSpec::new(count::RETRIES, "retries", Retries),
-];
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_indices_are_those_of_the_specification() {
-        for (series, name) in [
-            (OPERATION, "operation"),
-            (CREATE, "create"),
-            (UPDATE, "update"),
-            (SHOW, "show"),
-            (LIST, "list"),
-            (READY, "ready"),
-            (BATCH, "batch"),
-            (PING, "ping"),
-            (CLAIM, "claim"),
-            (SYNC, "sync"),
-        ] {
-            assert_eq!(SPEC.series[series.0].name, name);
-        }
-    }
 
     #[test]
     fn every_outcome_is_specified() {

@@ -13,12 +13,12 @@ use subject::daemon::Endpoint;
 use crate::protocol::presence::{EventType, Stamp};
 use crate::protocol::transport::Kind;
 use crate::settings::Settings;
+use crate::shared::Server;
 use crate::spec::SPEC;
-use crate::target::Server;
 
 mod client;
 
-use client::{Client, JoinAnswer};
+use client::{Client, JoinedRoom};
 
 /// Maximum time for each step.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -157,7 +157,7 @@ fn stamp(n: u64) -> Stamp {
     Stamp { n, t: 1_000 + n }
 }
 
-fn shows(joined: &JoinAnswer, client: &Client, user: &str, stamp: Stamp) -> bool {
+fn shows(joined: &JoinedRoom, client: &Client, user: &str, stamp: Stamp) -> bool {
     let shown = (client.connection().to_owned(), user.to_owned(), Some(stamp));
     joined.members.contains(&shown)
 }

@@ -7,11 +7,12 @@ use measure::result::{AuditInputs, RunResult};
 use measure::spec::Spec;
 use measure::tally::{Series, Tally};
 
+use crate::engine::{sdk, wire};
 use crate::roles::Users;
 use crate::settings::{Mode, Settings};
 use crate::shared::Shared;
 use crate::spec::SPEC;
-use crate::{check, findings, sdk, series, summary, wire};
+use crate::{check, findings, spec, summary};
 
 /// The load on one server, or on several nodes of it.
 #[derive(Debug)]
@@ -31,7 +32,7 @@ impl Driver for PresenceLoad {
         let settings = &plan.driver;
         let connections = settings.connections();
         let sentence = Settings::sentence(plan);
-        let description = Description::new(plan, &SPEC, sentence, series::HEARTBEAT, connections);
+        let description = Description::new(plan, &SPEC, sentence, spec::HEARTBEAT, connections);
         let inputs = description.audit_inputs;
         let users = settings.population().users();
         Ok(Description {
@@ -51,8 +52,8 @@ impl Driver for PresenceLoad {
     fn uses_series(&self, series: Series) -> bool {
         let settings = self.shared.settings();
         match series {
-            series::RECONNECT => !findings::is_undisturbed(&self.shared.plan),
-            series::PROPAGATION => settings.users_per_room > 1,
+            spec::RECONNECT => !findings::is_undisturbed(&self.shared.plan),
+            spec::PROPAGATION => settings.users_per_room > 1,
             _ => true,
         }
     }

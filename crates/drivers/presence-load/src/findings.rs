@@ -3,7 +3,7 @@
 
 use load::driver::{Bounds, Findings};
 use load::plan::Plan;
-use load::recorder::UNFINISHED;
+use measure::counters::Counter;
 use measure::tally::Tally;
 use measure::warning::{Kind, Warning};
 
@@ -25,7 +25,8 @@ pub(crate) fn findings(plan: &Plan<Settings>, total: &Tally) -> Findings {
         count::HEARTBEATS,
         count::JOINS,
         count::LEAVES,
-    ];
+    ]
+    .map(Counter::name);
     Findings {
         warnings: warnings(plan, total),
         bounds: names.into_iter().zip(bounds).collect(),
@@ -42,7 +43,7 @@ fn bounds(plan: &Plan<Settings>, total: &Tally) -> [Bounds; 4] {
         count::DROPPED,
         count::RETRIES,
         count::NOT_BACK,
-        UNFINISHED,
+        Counter::UNFINISHED,
     ];
     let failures = [
         outcome::HEARTBEAT_TIMEOUT,
@@ -257,15 +258,15 @@ mod tests {
         }
     }
 
-    fn total(counts: &[(&'static str, u64)]) -> Tally {
+    fn total(counts: &[(Counter, u64)]) -> Tally {
         let mut total = Tally::new(&SPEC.series);
-        for (name, number) in counts {
-            total.count(name, *number);
+        for (counter, number) in counts {
+            total.count(counter, *number);
         }
         total
     }
 
-    fn severities(plan: &Plan<Settings>, counts: &[(&'static str, u64)]) -> Vec<Severity> {
+    fn severities(plan: &Plan<Settings>, counts: &[(Counter, u64)]) -> Vec<Severity> {
         let found = warnings(plan, &total(counts));
         found.iter().map(|warning| warning.severity).collect()
     }
@@ -294,11 +295,15 @@ mod tests {
             (count::EXPIRED, note),
             (count::NOT_BACK, suspect),
         ] {
-            assert_eq!(severities(&plan(), &[(counter, 1)]), [suspect], "{counter}");
+            assert_eq!(
+                severities(&plan(), &[(counter, 1)]),
+                [suspect],
+                "{counter:?}"
+            );
             assert_eq!(
                 severities(&faulty(), &[(counter, 1)]),
                 [of_fault],
-                "{counter}"
+                "{counter:?}"
             );
         }
     }

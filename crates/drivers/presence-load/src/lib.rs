@@ -5,23 +5,17 @@
 
 mod check;
 mod cli;
-mod counters;
 mod driver;
+mod engine;
 mod findings;
 mod outcome;
-mod population;
-mod progress;
 pub mod protocol;
 mod roles;
-mod sdk;
-mod series;
 mod settings;
 mod shared;
 mod spec;
 mod summary;
-mod target;
 mod validate;
-mod wire;
 
 pub use driver::PresenceLoad;
 pub use roles::AuditedRoom;

@@ -1,102 +1,118 @@
 //! Outcomes of operations, by the names that are counted. Outcomes are disjoint: each operation has one. A connect,
 //! join or leave that fails counts as an operation that failed; one that succeeds is no operation.
 
-use nix::errno::Errno;
+pub(crate) use load::net::dial::{
+    CONNECT, CONNECT_TIMEOUT, DESCRIPTORS, PORTS, REFUSED, connect_error,
+};
 
 /// Counters other than outcomes.
 pub(crate) mod count {
-    /// Connections opened, up to the connected namespace.
-    pub(crate) const CONNECTED: &str = "connected";
-    /// Joins that were acknowledged, including joins of reconnected users.
-    pub(crate) const JOINS: &str = "joins";
-    /// Leaves that were acknowledged.
-    pub(crate) const LEAVES: &str = "leaves";
-    /// Heartbeats sent, including the warm-up's and those that only keep a membership alive.
-    pub(crate) const HEARTBEATS: &str = "heartbeats";
-    /// Heartbeats that carry no change: they keep a membership alive during the opening and at low rates.
-    pub(crate) const KEEP_ALIVES: &str = "keep_alives";
-    /// Presence events received, of any kind.
-    pub(crate) const EVENTS: &str = "events";
-    /// Members in the snapshots of joins.
-    pub(crate) const SNAPSHOT_MEMBERS: &str = "snapshot_members";
-    /// Updates that a member never received.
-    pub(crate) const LOST: &str = "lost";
-    /// Updates whose sender's connection was lost before they reached a member, although they were acknowledged.
-    pub(crate) const LOST_WITH_SENDER: &str = "lost_with_sender";
-    /// Joins and leaves that were acknowledged, but whose event a member never received.
-    pub(crate) const LOST_JOINS: &str = "lost_joins";
-    pub(crate) const LOST_LEAVES: &str = "lost_leaves";
-    /// Events received twice.
-    pub(crate) const DUPLICATED: &str = "duplicated";
-    /// Events received after a later one.
-    pub(crate) const REORDERED: &str = "reordered";
-    /// Events of a room that the receiver is not in.
-    pub(crate) const WRONG_ROOM: &str = "wrong_room";
-    /// Events with a state that their user never had, or with the connection of another user.
-    pub(crate) const WRONG_STATE: &str = "wrong_state";
-    /// Events and acknowledgements with an epoch other than the member's join has.
-    pub(crate) const WRONG_EPOCH: &str = "wrong_epoch";
-    /// Events whose time is not between their cause and their receipt by the server's clock, as joins have shown it.
-    pub(crate) const WRONG_TIME: &str = "wrong_time";
-    /// Joins that are updates, and updates that are joins.
-    pub(crate) const WRONG_TYPE: &str = "wrong_type";
-    /// Leaves of members whose later heartbeats were acknowledged.
-    pub(crate) const FALSE_LEAVES: &str = "false_leaves";
-    /// Members that a snapshot lacks, or shows in a state that they did not have.
-    pub(crate) const SNAPSHOT_ERRORS: &str = "snapshot_errors";
-    /// Members that a snapshot shows although their leave was acknowledged before the join was sent.
-    pub(crate) const LINGERING: &str = "lingering";
-    /// Numbers missing in the sequence of a room, as a receiver saw it: lost events of any type.
-    pub(crate) const SEQUENCE_GAPS: &str = "sequence_gaps";
-    /// Events of users that are not of this run.
-    pub(crate) const FOREIGN: &str = "foreign";
-    /// Acknowledgements that came after their timeout.
-    pub(crate) const LATE_ACKS: &str = "late_acks";
-    /// Acknowledgements of requests that were acknowledged before.
-    pub(crate) const DUPLICATE_ACKS: &str = "duplicate_acks";
-    /// Acknowledgements of requests that were never sent.
-    pub(crate) const UNKNOWN_ACKS: &str = "unknown_acks";
-    /// Events and packets that the driver does not know, and ignores.
-    pub(crate) const IGNORED: &str = "ignored";
-    /// Joined users, reported once a second by each worker.
-    pub(crate) const HELD: &str = "held";
-    /// Connections that were opened and are no longer open, in the mode `sdk`, until the end of the load.
-    pub(crate) const CLOSED: &str = "closed";
-    /// Connections that ended while their user was joined.
-    pub(crate) const CONNECTIONS_LOST: &str = "connections_lost";
-    /// Users that joined again after their connection was lost.
-    pub(crate) const RECONNECTS: &str = "reconnects";
-    /// Attempts to connect again that failed.
-    pub(crate) const RETRIES: &str = "retries";
-    /// Users that had not come back at the end.
-    pub(crate) const NOT_BACK: &str = "not_back";
-    /// Users that left and came back, as the plan asks.
-    pub(crate) const LEFT: &str = "churn_left";
-    /// Connections that the driver cut, as the plan asks.
-    pub(crate) const CUT: &str = "churn_cut";
-    /// Members that the server removed because their time to live had passed, and that joined again.
-    pub(crate) const EXPIRED: &str = "expired";
-    /// Connections of slow consumers and half-open connections that the server closed.
-    pub(crate) const DROPPED: &str = "dropped";
-    /// Events that the client library dropped because a slow consumer did not read them.
-    pub(crate) const UNREAD: &str = "unread";
-    /// Users of the run; each worker counts its own once.
-    pub(crate) const USERS: &str = "users";
-    /// Milliseconds since the first connection, added at each progress report.
-    pub(crate) const REPORTED_MS: &str = "reported_ms";
-    /// Octets received and sent.
-    pub(crate) const BYTES: &str = "bytes";
-    pub(crate) const BYTES_SENT: &str = "bytes_sent";
+    use std::borrow::Cow;
+
+    use measure::spec::CounterRole::{
+        BytesReceived, BytesSent, Closed, DeliveryError, DeliveryEvent, DependentRate, Detail,
+        Held, Lost, Opened, Reconnects, Retries,
+    };
+    use measure::spec::CounterSpec;
+
+    measure::counters! {
+        /// Presence events received, of any kind.
+        EVENTS = CounterSpec::with_metrics(
+            "events", "events", DependentRate,
+            &[Cow::Borrowed("presence_deliveries_total")],
+        );
+        /// Heartbeats sent, including the warm-up's and those that only keep a membership alive.
+        HEARTBEATS = CounterSpec::with_metrics(
+            "heartbeats", "heartbeats", Detail,
+            &[Cow::Borrowed("presence_heartbeats_total")],
+        );
+        /// Joins that were acknowledged, including joins of reconnected users.
+        JOINS = CounterSpec::with_metrics(
+            "joins", "joins", Detail,
+            &[Cow::Borrowed("presence_joins_total")],
+        );
+        /// Leaves that were acknowledged.
+        LEAVES = CounterSpec::with_metrics(
+            "leaves", "leaves", Detail,
+            &[Cow::Borrowed("presence_leaves_total")],
+        );
+        /// Octets received and sent.
+        BYTES = CounterSpec::new("bytes", "read", BytesReceived);
+        BYTES_SENT = CounterSpec::new("bytes_sent", "sent", BytesSent);
+        /// Connections opened, up to the connected namespace.
+        CONNECTED = CounterSpec::new("connected", "opened", Opened);
+        /// Connections that were opened and are no longer open, in the mode `sdk`, until the end of the load.
+        CLOSED = CounterSpec::new("closed", "closed", Closed);
+        /// Joined users, reported once a second by each worker.
+        HELD = CounterSpec::new("held", "held", Held);
+        /// Connections that ended while their user was joined.
+        CONNECTIONS_LOST = CounterSpec::new("connections_lost", "lost connections", Lost);
+        /// Updates that a member never received.
+        LOST = CounterSpec::new("lost", "lost", DeliveryError);
+        /// Joins and leaves that were acknowledged, but whose event a member never received.
+        LOST_JOINS = CounterSpec::new("lost_joins", "lost joins", DeliveryError);
+        LOST_LEAVES = CounterSpec::new("lost_leaves", "lost leaves", DeliveryError);
+        /// Events received twice.
+        DUPLICATED = CounterSpec::new("duplicated", "duplicated", DeliveryError);
+        /// Events received after a later one.
+        REORDERED = CounterSpec::new("reordered", "reordered", DeliveryError);
+        /// Events of a room that the receiver is not in.
+        WRONG_ROOM = CounterSpec::new("wrong_room", "wrong room", DeliveryError);
+        /// Events with a state that their user never had, or with the connection of another user.
+        WRONG_STATE = CounterSpec::new("wrong_state", "wrong state", DeliveryError);
+        /// Events and acknowledgements with an epoch other than the member's join has.
+        WRONG_EPOCH = CounterSpec::new("wrong_epoch", "wrong epoch", DeliveryError);
+        /// Events whose time is not between their cause and their receipt by the server's clock, as joins have shown it.
+        WRONG_TIME = CounterSpec::new("wrong_time", "wrong time", DeliveryError);
+        /// Joins that are updates, and updates that are joins.
+        WRONG_TYPE = CounterSpec::new("wrong_type", "wrong type", DeliveryError);
+        /// Leaves of members whose later heartbeats were acknowledged.
+        FALSE_LEAVES = CounterSpec::new("false_leaves", "false leaves", DeliveryError);
+        /// Acknowledgements of requests that were acknowledged before.
+        DUPLICATE_ACKS = CounterSpec::new("duplicate_acks", "duplicate acks", DeliveryError);
+        /// Acknowledgements of requests that were never sent.
+        UNKNOWN_ACKS = CounterSpec::new("unknown_acks", "unknown acks", DeliveryError);
+        /// Members that a snapshot lacks, or shows in a state that they did not have.
+        SNAPSHOT_ERRORS = CounterSpec::new("snapshot_errors", "wrong in snapshots", DeliveryError);
+        /// Members that a snapshot shows although their leave was acknowledged before the join was sent.
+        LINGERING = CounterSpec::new("lingering", "lingering", DeliveryError);
+        /// Numbers missing in the sequence of a room, as a receiver saw it: lost events of any type.
+        SEQUENCE_GAPS = CounterSpec::new("sequence_gaps", "gaps of sequence", DeliveryError);
+        /// Updates whose sender's connection was lost before they reached a member, although they were acknowledged.
+        LOST_WITH_SENDER = CounterSpec::new("lost_with_sender", "lost with sender", DeliveryEvent);
+        /// Events of users that are not of this run.
+        FOREIGN = CounterSpec::new("foreign", "foreign", DeliveryEvent);
+        /// Acknowledgements that came after their timeout.
+        LATE_ACKS = CounterSpec::new("late_acks", "late acks", DeliveryEvent);
+        /// Members that the server removed because their time to live had passed, and that joined again.
+        EXPIRED = CounterSpec::new("expired", "expired", DeliveryEvent);
+        /// Connections of slow consumers and half-open connections that the server closed.
+        DROPPED = CounterSpec::new("dropped", "dropped", DeliveryEvent);
+        /// Events that the client library dropped because a slow consumer did not read them.
+        UNREAD = CounterSpec::new("unread", "unread", DeliveryEvent);
+        /// Users that left and came back, as the plan asks.
+        LEFT = CounterSpec::new("churn_left", "left", DeliveryEvent);
+        /// Connections that the driver cut, as the plan asks.
+        CUT = CounterSpec::new("churn_cut", "cut", DeliveryEvent);
+        /// Users that had not come back at the end.
+        NOT_BACK = CounterSpec::new("not_back", "not back", DeliveryEvent);
+        /// Users that joined again after their connection was lost.
+        RECONNECTS = CounterSpec::new("reconnects", "reconnects", Reconnects);
+        /// Attempts to connect again that failed.
+        RETRIES = CounterSpec::new("retries", "retries", Retries);
+        /// Heartbeats that carry no change: they keep a membership alive during the opening and at low rates.
+        KEEP_ALIVES = CounterSpec::new("keep_alives", "keep_alives", Detail);
+        /// Members in the snapshots of joins.
+        SNAPSHOT_MEMBERS = CounterSpec::new("snapshot_members", "snapshot_members", Detail);
+        /// Events and packets that the driver does not know, and ignores.
+        IGNORED = CounterSpec::new("ignored", "ignored", Detail);
+        /// Users of the run; each worker counts its own once.
+        USERS = CounterSpec::new("users", "users", Detail);
+        /// Milliseconds since the first connection, added at each progress report.
+        REPORTED_MS = CounterSpec::in_milliseconds("reported_ms", "reported_ms", Detail);
+    }
 }
 
-pub(crate) const REFUSED: &str = "refused";
-pub(crate) const CONNECT_TIMEOUT: &str = "connect_timeout";
-/// The connection attempt failed for another reason.
-pub(crate) const CONNECT: &str = "connect";
-/// The process reached its limit of open descriptors.
-pub(crate) const DESCRIPTORS: &str = "descriptors";
-/// No source port is left.
-pub(crate) const PORTS: &str = "ports";
 /// The server refused the connection to the namespace.
 pub(crate) const NAMESPACE: &str = "connect_rejected";
 /// An HTTP response has another status than expected.
@@ -153,15 +169,4 @@ fn named(codes: &[(&str, &'static str)], code: Option<&str>) -> Option<&'static 
     let code = code?;
     let mut codes = codes.iter();
     codes.find(|known| known.0 == code).map(|known| known.1)
-}
-
-/// Returns the outcome of a failed connection attempt.
-pub(crate) fn connect_error(errno: Errno) -> &'static str {
-    match errno {
-        Errno::ECONNREFUSED | Errno::ENOENT => REFUSED,
-        Errno::ETIMEDOUT => CONNECT_TIMEOUT,
-        Errno::EMFILE | Errno::ENFILE => DESCRIPTORS,
-        Errno::EADDRNOTAVAIL | Errno::EADDRINUSE => PORTS,
-        _ => CONNECT,
-    }
 }

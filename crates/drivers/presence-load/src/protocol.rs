@@ -6,7 +6,6 @@
 //! without allocating.
 
 pub mod error;
-mod http;
 pub mod json;
 pub mod packet;
 pub mod presence;

@@ -7,28 +7,31 @@ mod audit;
 mod churn;
 mod memberships;
 mod pace;
+pub(crate) mod population;
+mod progress;
 mod user;
+
+use std::rc::Rc;
 
 use load::driver::Worker;
 use load::event_loop::LoopState;
 use load::pacer::Start;
-use load::recorder::Recorder;
+use measure::counters::Counters;
 use rand::RngExt as _;
 
-use crate::counters::Counts;
 use crate::outcome::count;
-use crate::population::{Behaviour, Part};
-use crate::progress::Progress;
 use crate::protocol::presence::PresenceEvent;
-use crate::series::{HEARTBEAT, PROPAGATION, SERVICE};
 use crate::shared::Shared;
+use crate::spec::{HEARTBEAT, PROPAGATION, SERVICE};
 
 use audit::Audit;
 pub use audit::AuditedRoom;
 use churn::Churn;
-pub(crate) use memberships::{ConnectionEnd, FIRST_BACKOFF, JoinAnswer, LONGEST_BACKOFF};
+pub(crate) use memberships::{ConnectionEnd, JoinAnswer};
 use pace::ClosedLoop;
-pub(crate) use user::{Phase, User};
+use population::{Behaviour, Part};
+use progress::Progress;
+pub(crate) use user::{FIRST_BACKOFF, LONGEST_BACKOFF, Phase, User};
 
 /// Leaves at the end of a worker that are not acknowledged at once: each causes an event for each other member.
 pub(crate) const LEAVING_AT_ONCE: usize = 128;
@@ -113,7 +116,7 @@ pub(crate) struct Users<'a> {
     /// True once nobody comes back any more.
     has_ended: bool,
     pub(crate) audit: Audit,
-    pub(crate) counts: Counts,
+    pub(crate) counts: Rc<Counters>,
 }
 
 impl<'a> Users<'a> {
@@ -133,6 +136,7 @@ impl<'a> Users<'a> {
         let senders = senders.filter(|(_, user)| user.behaviour == Behaviour::Active);
         let senders: Vec<u32> = senders.map(|(index, _)| index).collect();
         worker.record.count(count::USERS, part.users());
+        let counts = Rc::clone(worker.record.counters());
         let settings = shared.settings();
         let origin = worker.phases.origin;
         Some(Self {
@@ -153,8 +157,8 @@ impl<'a> Users<'a> {
             open_counted: 0,
             settled_rooms: 0,
             has_ended: false,
-            audit: Audit::new(part, origin, settings.padding),
-            counts: Counts::default(),
+            audit: Audit::new(part, origin, settings.padding, &counts),
+            counts,
         })
     }
 
@@ -228,10 +232,10 @@ impl<'a> Users<'a> {
             }
             own.is_churning = true;
             return Ok(if cuts {
-                self.counts.cut += 1;
+                self.counts.add(count::CUT, 1);
                 Action::Cut(user)
             } else {
-                self.counts.left += 1;
+                self.counts.add(count::LEFT, 1);
                 Action::Leave(user)
             });
         }
@@ -242,6 +246,7 @@ impl<'a> Users<'a> {
     /// Begins a heartbeat of the schedule. Returns the user that sends it.
     #[inline]
     pub(crate) fn begin(&mut self, start: Start, state: &State) -> u32 {
+        // Operation k of all workers belongs to worker k mod n; among its own they are counted without gaps.
         let number = if self.is_even {
             start.index / state.share.of
         } else {
@@ -287,7 +292,7 @@ impl<'a> Users<'a> {
     /// Takes the change of a heartbeat that is being sent.
     #[inline]
     pub(crate) fn change(&mut self, user: u32, at: u64, sent: u64) -> Change {
-        self.counts.heartbeats += 1;
+        self.counts.add(count::HEARTBEATS, 1);
         let n = self.users[user as usize].sender.change(at);
         Change { n, at, sent }
     }
@@ -313,11 +318,11 @@ impl<'a> Users<'a> {
         self.open_counted -= u64::from(is_counted);
         match (outcome, is_counted) {
             (Ok(()), true) => {
-                self.counts.ok += 1;
+                state.record.ok();
                 state.record.value(HEARTBEAT, now - change.at);
                 state.record.value(SERVICE, now - change.sent);
             }
-            (Ok(()), false) => self.counts.ok_of_warmup += 1,
+            (Ok(()), false) => state.record.ok_of_warmup(1),
             (Err(kind), true) => state.record.error(kind),
             (Err(_), false) => state.record.error_of_warmup(),
         }
@@ -350,10 +355,8 @@ impl<'a> Users<'a> {
         }
     }
 
-    /// Records the counts of a turn, and once a second the users that are there.
+    /// Records once a second the users that are there.
     pub(crate) fn record(&mut self, held: u64, state: &State) {
-        self.counts.write(&state.record);
-        self.audit.counts.write(&state.record, false);
         self.progress.write(held, state);
     }
 
@@ -400,12 +403,10 @@ impl<'a> Users<'a> {
         state.record.unfinished_many(self.open_counted);
         let away = self.users.iter().filter(|user| user.is_away()).count();
         state.record.count(count::NOT_BACK, away as u64);
-    }
-
-    /// Records the last counts.
-    pub(crate) fn flush(&mut self, record: &Recorder) {
-        self.counts.write(record);
-        self.audit.counts.write(record, true);
+        // A result shows that it was audited, even if nothing was found.
+        for counter in audit::COUNTERS {
+            state.record.count(counter, 0);
+        }
     }
 
     /// Prints a line about a user, with `--debug`.

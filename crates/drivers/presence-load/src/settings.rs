@@ -12,8 +12,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tls_client::TlsOptions;
 
-use crate::population::Population;
 use crate::protocol::transport::Kind;
+use crate::roles::population::Population;
 
 mod access;
 

@@ -2,17 +2,35 @@
 
 use std::net::IpAddr;
 
-use load::driver::Target;
+use load::driver::{Address, Target};
+use load::net::dial::Peer;
 use load::net::sources;
+use load::net::url::ServerUrl;
 use load::plan::{Invalid, Plan};
+use load::redact;
 use subject::headroom::require_ports;
+use tls_client::TlsClient;
 
-use crate::population::{Part, Population};
+use crate::protocol::transport::Endpoint;
+use crate::roles::population::{Part, Population};
 use crate::settings::{self, Settings};
-use crate::target::Server;
 
 /// Maximum number of servers: as many as a run may launch.
 const MAX_SERVERS: usize = 256;
+/// The path of Socket.IO, if a URL names none.
+const PATH: &str = "/socket.io/";
+/// Maximum number of bytes of a message: above the largest answer to a join that the protocol page names.
+const MAX_MESSAGE: usize = 192 << 20;
+/// The schemes of URLs, with true for TLS.
+const SCHEMES: &[(&str, bool)] = &[
+    ("http", false),
+    ("ws", false),
+    ("https", true),
+    ("wss", true),
+];
+/// The end of every message about a URL.
+const REMEDY: &str =
+    "write http://host:port, https://…, ws://… or wss://…, with a path if it is not /socket.io/";
 
 /// A prepared run.
 #[derive(Debug)]
@@ -83,6 +101,50 @@ impl Shared {
     }
 }
 
+/// A server of the run, as its clients reach it.
+#[derive(Debug, Clone)]
+pub(crate) struct Server {
+    /// The address to connect to.
+    pub(crate) peer: Peer,
+    pub(crate) tls: Option<TlsClient>,
+    pub(crate) endpoint: Endpoint,
+    /// The URL without secrets, for messages.
+    pub(crate) shown: String,
+}
+
+impl Server {
+    /// Returns the server of an address, as clients with these settings reach it.
+    ///
+    /// # Errors
+    /// An invalid URL, another scheme, a host that can't be resolved, unusable certificates, or credentials that can't be
+    /// sent.
+    pub(crate) fn new(address: &Address, settings: &Settings) -> Result<Self, Invalid> {
+        let url = match address {
+            Address::Url(url) => url,
+            Address::Socket(path) => {
+                let field = format!("the socket {}", path.display());
+                let problem = format!("presence servers listen on TCP: {REMEDY}");
+                return Err(Invalid::new(field, problem));
+            }
+        };
+        let parsed = ServerUrl::parse(url, SCHEMES, REMEDY)?;
+        let (path, query) = parsed.path.split_once('?').unwrap_or((&parsed.path, ""));
+        let tls = || TlsClient::new(&parsed.host, &settings.tls(), &[b"http/1.1"]);
+        Ok(Self {
+            tls: parsed.tls.then(tls).transpose()?,
+            endpoint: Endpoint {
+                path: if path == "/" { PATH } else { path }.to_owned(),
+                query: query.to_owned(),
+                host: parsed.authority,
+                max_message: MAX_MESSAGE,
+                access: settings.access()?,
+            },
+            peer: parsed.peer,
+            shown: redact::uri(url).into_owned(),
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
@@ -135,5 +197,48 @@ mod tests {
             [0, 1, 2, 3].map(|attempts| shared.server_of(7, attempts)),
             [1, 2, 0, 1]
         );
+    }
+
+    #[test]
+    fn the_largest_answer_of_the_protocol_fits_the_limit() {
+        let protocol = include_str!("../../../subjects/presence-daemon/PROTOCOL.md");
+        let largest = protocol.split("an answer to a join has at most ").nth(1);
+        let largest = largest.and_then(|rest| rest.split_once(" bytes"));
+        let largest = largest.expect("the page names it").0.replace(',', "");
+        assert!(largest.parse::<usize>().unwrap() <= MAX_MESSAGE);
+    }
+
+    #[test]
+    fn a_url_says_where_and_how() {
+        let parse = |url: &str, tls_insecure| {
+            let settings = Settings {
+                tls_insecure,
+                ..Settings::default()
+            };
+            Server::new(&Address::Url(url.to_owned()), &settings).unwrap()
+        };
+        for (url, host, path, query) in [
+            ("http://127.0.0.1:3000", "127.0.0.1:3000", "/socket.io/", ""),
+            (
+                "ws://[::1]:80/chat/?token=1",
+                "[::1]:80",
+                "/chat/",
+                "token=1",
+            ),
+        ] {
+            let Server { endpoint, tls, .. } = parse(url, false);
+            assert!(tls.is_none());
+            assert_eq!(
+                (
+                    endpoint.host.as_str(),
+                    endpoint.path.as_str(),
+                    endpoint.query.as_str()
+                ),
+                (host, path, query)
+            );
+        }
+        let server = parse("wss://127.0.0.1", true);
+        assert_eq!(server.peer, Peer::Tcp("127.0.0.1:443".parse().unwrap()));
+        assert!(server.tls.is_some());
     }
 }

@@ -2,13 +2,9 @@
 
 use std::borrow::Cow;
 
-use measure::spec::CounterRole::{
-    BytesReceived, BytesSent, Closed, DeliveryError, DeliveryEvent, DependentRate, Detail, Held,
-    Lost, Opened, Reconnects, Retries, Warmup,
-};
 use measure::spec::ErrorCause::{Exhausted, Expected, Failure, Fault};
-use measure::spec::SeriesRole::{Detail as DetailSeries, Headline, Main};
-use measure::spec::{CounterSpec, ErrorSpec, OperationKind, SeriesSpec, Spec};
+use measure::spec::SeriesRole::{Detail, Headline, Main};
+use measure::spec::{ErrorSpec, OperationKind, SeriesSpec, Spec};
 
 use crate::outcome::{self, count};
 use crate::protocol::ProtocolError;
@@ -23,24 +19,30 @@ pub(crate) static SPEC: Spec = Spec {
     peak_gauge: None,
     series: Cow::Borrowed(SERIES),
     errors: Cow::Borrowed(ERRORS),
-    counters: Cow::Borrowed(COUNTERS),
+    counters: Cow::Borrowed(count::COUNTERS),
 };
 
-/// The series, at the indices of [`crate::series`].
-const SERIES: &[SeriesSpec] = &[
-    SeriesSpec::with_note(
+measure::series! {
+    /// Time from the intended start of a heartbeat to its acknowledgement.
+    HEARTBEAT = SeriesSpec::with_note(
         "heartbeat",
         "heartbeat",
         Headline,
         "The time of a heartbeat is measured from the instant at which it was due to its acknowledgement; the service time from sending; propagation from the instant at which it was due to the receipt of the event by each other member of the room.",
-    ),
-    SeriesSpec::new("service", Main),
-    SeriesSpec::new("propagation", Main),
-    SeriesSpec::new("connect", Main),
-    SeriesSpec::new("join", Main),
-    SeriesSpec::new("leave", DetailSeries),
-    SeriesSpec::new("reconnect", DetailSeries),
-];
+    );
+    /// Time from sending a heartbeat to its acknowledgement.
+    SERVICE = SeriesSpec::new("service", Main);
+    /// Time from the intended start of a heartbeat to the receipt of its event by another member of the room.
+    PROPAGATION = SeriesSpec::new("propagation", Main);
+    /// Time from the first packet of TCP to the connected namespace.
+    CONNECT = SeriesSpec::new("connect", Main);
+    /// Time from sending a join to its acknowledgement.
+    JOIN = SeriesSpec::new("join", Main);
+    /// Time from sending a leave to its acknowledgement.
+    LEAVE = SeriesSpec::new("leave", Detail);
+    /// Time from the loss of a connection to the acknowledgement of the next join of its user.
+    RECONNECT = SeriesSpec::new("reconnect", Detail);
+}
 
 /// The kinds of failures. A daemon that was stopped or started again causes the faults among them.
 const ERRORS: &[ErrorSpec] = &[
@@ -85,93 +87,15 @@ const ERRORS: &[ErrorSpec] = &[
     ErrorSpec::new(ProtocolError::Json.kind(), Failure),
 ];
 
-/// The counters. Metrics are named as by this project's daemons.
-const COUNTERS: &[CounterSpec] = &[
-    CounterSpec::new(load::recorder::WARMUP, "warm-up", Warmup),
-    CounterSpec::with_metrics(
-        count::EVENTS,
-        "events",
-        DependentRate,
-        &[Cow::Borrowed("presence_deliveries_total")],
-    ),
-    CounterSpec::with_metrics(
-        count::HEARTBEATS,
-        "heartbeats",
-        Detail,
-        &[Cow::Borrowed("presence_heartbeats_total")],
-    ),
-    CounterSpec::with_metrics(
-        count::JOINS,
-        "joins",
-        Detail,
-        &[Cow::Borrowed("presence_joins_total")],
-    ),
-    CounterSpec::with_metrics(
-        count::LEAVES,
-        "leaves",
-        Detail,
-        &[Cow::Borrowed("presence_leaves_total")],
-    ),
-    CounterSpec::new(count::BYTES, "read", BytesReceived),
-    CounterSpec::new(count::BYTES_SENT, "sent", BytesSent),
-    CounterSpec::new(count::CONNECTED, "opened", Opened),
-    CounterSpec::new(count::CLOSED, "closed", Closed),
-    CounterSpec::new(count::HELD, "held", Held),
-    CounterSpec::new(count::CONNECTIONS_LOST, "lost connections", Lost),
-    CounterSpec::new(count::LOST, "lost", DeliveryError),
-    CounterSpec::new(count::LOST_JOINS, "lost joins", DeliveryError),
-    CounterSpec::new(count::LOST_LEAVES, "lost leaves", DeliveryError),
-    CounterSpec::new(count::DUPLICATED, "duplicated", DeliveryError),
-    CounterSpec::new(count::REORDERED, "reordered", DeliveryError),
-    CounterSpec::new(count::WRONG_ROOM, "wrong room", DeliveryError),
-    CounterSpec::new(count::WRONG_STATE, "wrong state", DeliveryError),
-    CounterSpec::new(count::WRONG_EPOCH, "wrong epoch", DeliveryError),
-    CounterSpec::new(count::WRONG_TIME, "wrong time", DeliveryError),
-    CounterSpec::new(count::WRONG_TYPE, "wrong type", DeliveryError),
-    CounterSpec::new(count::FALSE_LEAVES, "false leaves", DeliveryError),
-    CounterSpec::new(count::DUPLICATE_ACKS, "duplicate acks", DeliveryError),
-    CounterSpec::new(count::UNKNOWN_ACKS, "unknown acks", DeliveryError),
-    CounterSpec::new(count::SNAPSHOT_ERRORS, "wrong in snapshots", DeliveryError),
-    CounterSpec::new(count::LINGERING, "lingering", DeliveryError),
-    CounterSpec::new(count::SEQUENCE_GAPS, "gaps of sequence", DeliveryError),
-    CounterSpec::new(count::LOST_WITH_SENDER, "lost with sender", DeliveryEvent),
-    CounterSpec::new(count::FOREIGN, "foreign", DeliveryEvent),
-    CounterSpec::new(count::LATE_ACKS, "late acks", DeliveryEvent),
-    CounterSpec::new(count::EXPIRED, "expired", DeliveryEvent),
-    CounterSpec::new(count::DROPPED, "dropped", DeliveryEvent),
-    CounterSpec::new(count::UNREAD, "unread", DeliveryEvent),
-    CounterSpec::new(count::LEFT, "left", DeliveryEvent),
-    CounterSpec::new(count::CUT, "cut", DeliveryEvent),
-    CounterSpec::new(count::NOT_BACK, "not back", DeliveryEvent),
-    CounterSpec::new(count::RECONNECTS, "reconnects", Reconnects),
-    CounterSpec::new(count::RETRIES, "retries", Retries),
-];
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::series;
 
     #[test]
     fn every_error_of_the_protocol_is_specified() {
         for error in ProtocolError::ALL {
             let kind = error.kind();
             assert!(SPEC.errors.iter().any(|error| error.name == kind), "{kind}");
-        }
-    }
-
-    #[test]
-    fn the_indices_are_those_of_the_specification() {
-        for (series, name) in [
-            (series::HEARTBEAT, "heartbeat"),
-            (series::SERVICE, "service"),
-            (series::PROPAGATION, "propagation"),
-            (series::CONNECT, "connect"),
-            (series::JOIN, "join"),
-            (series::LEAVE, "leave"),
-            (series::RECONNECT, "reconnect"),
-        ] {
-            assert_eq!(SPEC.series[series.0].name, name);
         }
     }
 }

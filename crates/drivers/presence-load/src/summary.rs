@@ -21,7 +21,7 @@ pub(crate) fn line(second: &Tally, total: &Tally) -> Option<String> {
     let elapsed_s = total.counted(count::REPORTED_MS) as f64 / 1e3;
     let users = total.counted(count::USERS);
     // The protocol mode does not report it, and neither does the reference's script.
-    let connected = match total.counts.get(count::CLOSED) {
+    let connected = match total.counts.get(count::CLOSED.name()) {
         Some(closed) => {
             let open = total.counted(count::CONNECTED).saturating_sub(*closed);
             format!("connected={open}/{users} ")

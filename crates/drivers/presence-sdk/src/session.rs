@@ -16,7 +16,7 @@ use crate::options::Options;
 use crate::packet::Packet;
 use crate::room_view::Order;
 use crate::shared::{Heartbeat, JoinCommand, Reply, Shared, Status};
-use room::{Cause, Phase, Room};
+use room::{Phase, Room};
 
 /// The state of a client.
 #[derive(Debug)]
@@ -171,11 +171,7 @@ impl Session {
             self.end_room(&Ok(()));
             return;
         }
-        room.phase = Phase::Waiting { until: None };
-        room.early = Vec::new();
-        if !room.is_first_join() {
-            room.cause = Cause::Reconnect;
-        }
+        room.disconnect();
     }
 
     /// Handles a text message of the server.

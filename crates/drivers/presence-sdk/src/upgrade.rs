@@ -3,8 +3,10 @@
 //! Tungstenite's own handshake leaves a read buffer of 4 KiB in the connection for good, four times what it needs.
 
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
-use tokio_tungstenite::tungstenite::handshake::client::{Request, generate_request};
+use tokio_tungstenite::tungstenite::handshake::client::{Request, Response, generate_request};
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
+use tokio_tungstenite::tungstenite::handshake::machine::TryParse as _;
+use tokio_tungstenite::tungstenite::http::{HeaderValue, StatusCode};
 
 use crate::error::Error;
 
@@ -20,8 +22,9 @@ pub(crate) async fn upgrade(
     stream.write_all(&head).await.map_err(Error::connect)?;
     stream.flush().await.map_err(Error::connect)?;
     let mut response = Vec::with_capacity(1024);
+    let accept = derive_accept_key(key.as_bytes());
     let length = loop {
-        if let Some(length) = head_length(&response) {
+        if let Some(length) = read_head(&response, &accept)? {
             break length;
         }
         if response.len() > MOST_BYTES {
@@ -32,43 +35,29 @@ pub(crate) async fn upgrade(
             return Err(Error::connect("the server closed the connection"));
         }
     };
-    check(&response[..length], &derive_accept_key(key.as_bytes()))?;
     Ok(response[length..].to_vec())
 }
 
-/// Returns the length of the head with its empty line, once it is complete.
-fn head_length(response: &[u8]) -> Option<usize> {
-    const END: &[u8] = b"\r\n\r\n";
-    let end = response.windows(END.len()).position(|bytes| bytes == END);
-    end.map(|end| end + END.len())
-}
-
-fn check(head: &[u8], accept: &str) -> Result<(), Error> {
-    let head = String::from_utf8_lossy(head);
-    let mut lines = head.split("\r\n");
-    let status = lines.next().unwrap_or_default();
-    let mut words = status.splitn(3, ' ');
-    let is_http = words.next().is_some_and(|word| word.starts_with("HTTP/1."));
-    let code = words.next().unwrap_or_default();
-    if !is_http || code != "101" {
+/// Returns the length of the head, once it is complete.
+fn read_head(response: &[u8], accept: &str) -> Result<Option<usize>, Error> {
+    let parsed = Response::try_parse(response)
+        .map_err(|error| Error::connect(format!("the server does not answer in HTTP ({error})")))?;
+    let Some((length, head)) = parsed else {
+        return Ok(None);
+    };
+    let status = head.status();
+    if status != StatusCode::SWITCHING_PROTOCOLS {
         return Err(Error::connect(format!(
-            "the server answered `{status:.60}` instead of opening a WebSocket; check the path of the URL"
+            "the server answered {status} instead of opening a WebSocket; check the path of the URL"
         )));
     }
-    let fields: Vec<(&str, &str)> = lines.filter_map(|line| line.split_once(':')).collect();
-    let has = |name: &str, is_right: &dyn Fn(&str) -> bool| {
-        let mut fields = fields.iter();
-        fields.any(|(field, value)| field.eq_ignore_ascii_case(name) && is_right(value.trim()))
-    };
-    let is_upgraded = has("upgrade", &|value| value.eq_ignore_ascii_case("websocket"))
-        && has("sec-websocket-accept", &|value| value == accept);
-    if is_upgraded {
-        Ok(())
-    } else {
-        Err(Error::connect(
-            "the HTTP response does not accept the WebSocket",
-        ))
+    let field = |name| head.headers().get(name).map(HeaderValue::as_bytes);
+    let is_upgraded = field("upgrade").is_some_and(|it| it.eq_ignore_ascii_case(b"websocket"));
+    if is_upgraded && field("sec-websocket-accept") == Some(accept.as_bytes()) {
+        return Ok(Some(length));
     }
+    let problem = "the HTTP response does not accept the WebSocket";
+    Err(Error::connect(problem))
 }
 
 #[cfg(test)]
@@ -82,13 +71,10 @@ mod tests {
         let head = format!(
             "HTTP/1.1 101 Switching Protocols\r\nUpgrade: WebSocket\r\nConnection: Upgrade\r\nsec-websocket-accept: {ACCEPT}\r\n\r\n"
         );
-        check(head.as_bytes(), ACCEPT).unwrap();
-        assert_eq!(
-            head_length(format!("{head}\x01").as_bytes()),
-            Some(head.len())
-        );
-        assert_eq!(head_length(&head.as_bytes()[..head.len() - 1]), None);
-        assert!(check(head.as_bytes(), "another").is_err());
+        let read = |response: &str| read_head(response.as_bytes(), ACCEPT).unwrap();
+        assert_eq!(read(&format!("{head}\x01")), Some(head.len()));
+        assert_eq!(read(&head[..head.len() - 1]), None);
+        assert!(read_head(head.as_bytes(), "another").is_err());
     }
 
     #[test]
@@ -97,9 +83,9 @@ mod tests {
             "HTTP/1.1 404 Not Found\r\n\r\n",
             "HTTP/1.1 101 Switching Protocols\r\n\r\n",
             "SSH-2.0-OpenSSH\r\n\r\n",
-            "\r\n\r\n",
+            "x\r\n\r\n",
         ] {
-            assert!(check(head.as_bytes(), ACCEPT).is_err(), "{head}");
+            assert!(read_head(head.as_bytes(), ACCEPT).is_err(), "{head}");
         }
     }
 }

@@ -3,10 +3,14 @@
 //! Programs that load or test brokers use it for everything besides their load, such as opening connections and
 //! declaring or deleting queues. [`stamp`] is the mark that identifies a message when it is delivered.
 
+mod broker;
+mod error;
 pub mod frame;
 pub mod session;
 pub mod stamp;
 mod topology;
 
-pub use session::{Broker, Session, SessionError};
+pub use broker::{Broker, connect};
+pub use error::SessionError;
+pub use session::Session;
 pub use tls_client::{Socket, TlsOptions};

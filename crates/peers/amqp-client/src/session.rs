@@ -1,210 +1,26 @@
 //! A connection that sends one method at a time and waits for its answer.
 
 use std::io::{self, Read as _, Write as _};
-use std::net::{Shutdown, TcpStream, ToSocketAddrs as _};
+use std::net::Shutdown;
 use std::time::Duration;
 
 use amq_protocol::frame::AMQPFrame;
 use amq_protocol::protocol::{AMQPClass, channel, connection};
 use amq_protocol::types::{AMQPValue, FieldTable, LongString};
-use amq_protocol::uri::{AMQPScheme, AMQPUri};
 use load::clock;
-use load::plan::Invalid;
-use load::redact;
-use nix::errno::Errno;
-use tls_client::{Socket, TlsClient, TlsOptions, describe, tls_error};
+use tls_client::Socket;
 
+use crate::broker::{Broker, connect};
+use crate::error::SessionError;
 use crate::frame::{encode, whole_frame};
 
 /// Time that a broker may take for one answer.
-const REPLY_TIMEOUT: Duration = Duration::from_secs(10);
+pub(crate) const REPLY_TIMEOUT: Duration = Duration::from_secs(10);
 /// The frame size to ask for if the broker names no limit, bytes: 0 would mean no limit at all.
 pub const FRAME_MAX: u32 = 131_072;
 /// The smallest frame size that a peer may ask for, bytes (AMQP 0-9-1, connection.tune).
-const FRAME_MIN: u32 = 4096;
+pub(crate) const FRAME_MIN: u32 = 4096;
 const PREFETCH_ROOM: usize = 64 << 10;
-
-/// A broker's address and the credentials for it.
-#[derive(Debug, Clone)]
-pub struct Broker {
-    /// The parsed URI.
-    pub uri: AMQPUri,
-    /// The URI as given, including the password.
-    pub text: String,
-    /// Present with `amqps`.
-    tls: Option<TlsClient>,
-}
-
-/// The reason why there is no connection, or why it ended.
-#[derive(Debug, thiserror::Error)]
-pub enum SessionError {
-    /// An error of the socket.
-    #[error("{0}")]
-    Io(#[from] io::Error),
-    /// The broker closed the socket without a close frame. Holds the step as a part of the message, which may be empty.
-    #[error("the broker closed the connection{0} without a close frame")]
-    Silent(&'static str),
-    /// The broker sent connection.close.
-    #[error("the broker answered {code} {text}")]
-    Closed {
-        /// The reply code.
-        code: u16,
-        /// The reply text.
-        text: String,
-    },
-    /// The broker sent channel.close.
-    #[error("the broker answered {code} {text} to {what}")]
-    Channel {
-        /// The reply code.
-        code: u16,
-        /// The reply text.
-        text: String,
-        /// The method that it answered.
-        what: String,
-    },
-    /// The broker violated the protocol.
-    #[error("{0}")]
-    Protocol(String),
-}
-
-impl SessionError {
-    /// Returns the kernel's error, if it is one.
-    #[must_use]
-    pub fn errno(&self) -> Option<Errno> {
-        match self {
-            Self::Io(error) => error.raw_os_error().map(Errno::from_raw),
-            _ => None,
-        }
-    }
-
-    /// Returns the reply code, if the broker gave one (AMQP 0-9-1, 1.1, and RabbitMQ's own).
-    #[must_use]
-    pub fn code(&self) -> Option<u16> {
-        match self {
-            Self::Closed { code, .. } | Self::Channel { code, .. } => Some(*code),
-            _ => None,
-        }
-    }
-}
-
-impl Broker {
-    /// Reads a URI without TLS: `amqp://user:password@host:port/vhost?heartbeat=10`.
-    ///
-    /// # Errors
-    /// An invalid URI, with the remedy.
-    pub fn parse(text: &str) -> Result<Self, Invalid> {
-        Self::read(text, None)
-    }
-
-    /// Reads a URI, which may be `amqps`.
-    ///
-    /// # Errors
-    /// An invalid URI or invalid TLS options, with the remedy.
-    pub fn with_tls(text: &str, options: &TlsOptions) -> Result<Self, Invalid> {
-        let broker = Self::read(text, Some(options))?;
-        if *options != TlsOptions::default() && broker.tls.is_none() {
-            let problem = format!(
-                "{} has no effect without TLS: write amqps://, or leave it out",
-                redact::uri(text)
-            );
-            return Err(Invalid::new(
-                "driver.tls_ca (--tls-ca, --tls-insecure)",
-                problem,
-            ));
-        }
-        Ok(broker)
-    }
-
-    fn read(text: &str, options: Option<&TlsOptions>) -> Result<Self, Invalid> {
-        let field = || format!("--uri {}", redact::uri(text));
-        let mut uri: AMQPUri = text.parse().map_err(|problem: String| {
-            // The problem may quote the URI.
-            let problem = problem.replace(text, &redact::uri(text));
-            let remedy = "write it as amqp://localhost:5672/, with user and password, separated by a colon, and an @ before the host, and %2f for a / in the vhost";
-            Invalid::new(field(), format!("{problem}: {remedy}"))
-        })?;
-        check_query(text, &uri).map_err(|problem| Invalid::new(field(), problem))?;
-        let is_tls = uri.scheme == AMQPScheme::AMQPS;
-        let tls = match options {
-            Some(options) if is_tls => Some(TlsClient::new(&uri.authority.host, options, &[])?),
-            None if is_tls => {
-                let problem = "only runs support TLS, and this command does not: use amqp://";
-                return Err(Invalid::new(field(), problem));
-            }
-            _ => None,
-        };
-        if uri.vhost.is_empty() {
-            uri.vhost = "/".to_owned();
-        }
-        if uri.vhost.len() > 255 {
-            return Err(Invalid::new(field(), "its vhost is longer than 255 bytes"));
-        }
-        Ok(Self {
-            uri,
-            text: text.to_owned(),
-            tls,
-        })
-    }
-
-    /// Returns the address as `host:port`.
-    #[must_use]
-    pub fn address(&self) -> String {
-        format!("{}:{}", self.uri.authority.host, self.uri.authority.port)
-    }
-
-    /// Adds the remedy to an error of a connection or call.
-    #[must_use]
-    pub fn explain(&self, error: &SessionError) -> Invalid {
-        let remedy = match (error, error.code()) {
-            (SessionError::Io(io), _) if io.kind() == io::ErrorKind::ConnectionRefused => {
-                "no process listens there: start the broker, or leave --uri out to have one launched"
-            }
-            (SessionError::Io(io), _) if tls_error(io).is_some() => match tls_error(io) {
-                Some(rustls::Error::InvalidCertificate(_)) => {
-                    "name the file of the CA that signed its certificate (--tls-ca), or accept any certificate (--tls-insecure)"
-                }
-                _ => {
-                    "check that the port uses TLS (often 5671), or write amqp:// for a connection without TLS"
-                }
-            },
-            (SessionError::Io(io), _) if io.to_string().contains("failed to lookup address") => {
-                "correct the name of the host, or write an address such as 127.0.0.1"
-            }
-            (SessionError::Io(io), _) if is_timeout(io) => {
-                "check that this is an AMQP broker, that it is not stuck, and that the port uses no TLS (amqps:// otherwise)"
-            }
-            (SessionError::Silent(""), _) => {
-                "check the broker's log: it may be shutting down, or have too many connections"
-            }
-            (SessionError::Silent(_), _) | (_, Some(403)) => {
-                "check user, password and the user's permissions"
-            }
-            (_, Some(530)) => "check that the vhost exists and that the user may access it",
-            (_, Some(404)) => "declare it first, or leave predeclared out to have it declared",
-            // For an existing object it says "inequivalent arg"; for one that it cannot create, "invalid arg" or
-            // similar.
-            (error, Some(406)) if !error.to_string().contains("inequivalent") => {
-                "the broker does not support this declaration: check --queue-args, --type and the type of the queue"
-            }
-            (_, Some(406)) => {
-                "it exists with other properties: name another queue (--queue), delete it, or use it as it is with predeclared"
-            }
-            (_, Some(405)) => "it is exclusive to another connection: name another queue (--queue)",
-            (_, Some(503)) => "the broker does not know the exchange type: check --type",
-            (_, Some(_)) => "check the broker's log",
-            _ => "check that this is an AMQP 0-9-1 broker, and write amqps:// if its port uses TLS",
-        };
-        let field = format!("--uri {}", redact::uri(&self.text));
-        let problem = match error {
-            SessionError::Io(io) if is_timeout(io) => {
-                format!("no answer within {} s", REPLY_TIMEOUT.as_secs())
-            }
-            SessionError::Io(io) => describe(io),
-            other => other.to_string(),
-        };
-        Invalid::new(field, format!("{problem}: {remedy}"))
-    }
-}
 
 /// A negotiated connection. Each call waits for its answer.
 #[derive(Debug)]
@@ -452,35 +268,6 @@ pub fn close_method() -> AMQPClass {
     }))
 }
 
-fn is_timeout(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock
-    )
-}
-
-/// Connects to a broker, without TLS or any octet sent. Tries all addresses of its name, each for as long as one answer
-/// may take; reads and writes have the same limit.
-///
-/// # Errors
-/// The last address's error.
-pub fn connect(broker: &Broker, reply_timeout: Duration) -> io::Result<TcpStream> {
-    let authority = &broker.uri.authority;
-    let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
-    for address in (authority.host.as_str(), authority.port).to_socket_addrs()? {
-        match TcpStream::connect_timeout(&address, reply_timeout) {
-            Ok(stream) => {
-                stream.set_nodelay(true)?;
-                stream.set_read_timeout(Some(reply_timeout))?;
-                stream.set_write_timeout(Some(reply_timeout))?;
-                return Ok(stream);
-            }
-            Err(error) => last = error,
-        }
-    }
-    Err(last)
-}
-
 fn start_ok(broker: &Broker) -> AMQPClass {
     let mut capabilities = FieldTable::default();
     for name in [
@@ -521,37 +308,12 @@ fn name(method: &AMQPClass) -> String {
     format!("{}.{}", class.to_lowercase(), method.to_lowercase())
 }
 
-/// Refuses parameters of a URI that would have no effect. Those for TLS have the names of RabbitMQ ("URI Query
-/// Parameters").
-fn check_query(text: &str, uri: &AMQPUri) -> Result<(), String> {
-    const READ: [&str; 3] = ["frame_max", "channel_max", "heartbeat"];
-    let query = text.split('#').next().and_then(|text| text.split_once('?'));
-    let pairs = query.map_or("", |(_, query)| query).split('&');
-    let mut names = pairs.filter_map(|pair| pair.split('=').next());
-    if let Some(name) = names.find(|name| !name.is_empty() && !READ.contains(name)) {
-        let remedy = match name {
-            "cacertfile" => "use --tls-ca FILE",
-            "verify" => "use --tls-insecure to accept any certificate",
-            _ => "leave it out",
-        };
-        return Err(format!(
-            "its parameter `{name}` has no effect, only {} have: {remedy}",
-            READ.join(", ")
-        ));
-    }
-    match uri.query.frame_max {
-        Some(1..FRAME_MIN) => Err(format!(
-            "frame_max is below the {FRAME_MIN} bytes that every peer accepts (AMQP 0-9-1, frame-min-size): raise it"
-        )),
-        _ => Ok(()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use std::net::TcpListener;
+    use std::net::{TcpListener, TcpStream};
 
     use super::*;
+    use crate::error::is_timeout;
 
     fn session(listener: &TcpListener) -> Session {
         let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -576,31 +338,6 @@ mod tests {
             matches!(&given_up, SessionError::Io(error) if is_timeout(error)),
             "{given_up}"
         );
-    }
-
-    #[test]
-    fn parameters_of_a_uri_without_an_effect_are_refused_by_name() {
-        for (query, named) in [
-            ("frame_max=8192&heartbeat=5&channel_max=9", None),
-            ("", None),
-            ("frame_max=0", None),
-            ("frame_max=100", Some("raise it")),
-            ("heartbeat=5&verify=verify_none", Some("`verify`")),
-            ("cacertfile=/ca.pem", Some("--tls-ca")),
-            ("connection_timeout=5", Some("`connection_timeout`")),
-            ("hartbeat=5", Some("`hartbeat`")),
-        ] {
-            let uri = format!("amqp://app:secret@localhost/%2f?{query}");
-            let problem = Broker::parse(&uri).err().map(|problem| problem.to_string());
-            match (problem, named) {
-                (None, None) => {}
-                (Some(problem), Some(named)) => {
-                    assert!(problem.contains(named), "{problem}");
-                    assert!(!problem.contains("secret"), "{problem}");
-                }
-                (problem, named) => panic!("{query}: {problem:?}, not {named:?}"),
-            }
-        }
     }
 
     #[test]

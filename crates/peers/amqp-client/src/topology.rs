@@ -2,7 +2,8 @@
 
 use amq_protocol::protocol::{AMQPClass, basic, confirm, exchange, queue};
 
-use crate::session::{Session, SessionError};
+use crate::error::SessionError;
+use crate::session::Session;
 
 impl Session {
     /// Declares an exchange (exchange.declare). The channel must be open, here and below.

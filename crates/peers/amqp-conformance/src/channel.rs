@@ -8,6 +8,7 @@ use amq_protocol::frame::{AMQPContentHeader, AMQPFrame};
 use amq_protocol::protocol::{BasicProperties, basic, channel, queue};
 use amqp_client::frame::encode;
 use anyhow::{Context as _, bail, ensure};
+use harness::verify::conformance::expect_eq;
 use load::clock;
 
 use super::case::Scope;
@@ -238,17 +239,3 @@ pub(super) fn content_header(
 
 /// The ids of basic.publish.
 pub(super) const PUBLISH: (u16, u16) = (60, 40);
-
-/// Asserts that two values are equal; the error shows both.
-#[expect(
-    clippy::needless_pass_by_value,
-    reason = "a case compares what it has just asked for"
-)]
-pub(super) fn expect_eq<T: std::fmt::Debug + PartialEq<U>, U: std::fmt::Debug>(
-    what: &str,
-    seen: T,
-    expected: U,
-) -> anyhow::Result<()> {
-    ensure!(seen == expected, "{what}: {seen:?}, expected {expected:?}");
-    Ok(())
-}

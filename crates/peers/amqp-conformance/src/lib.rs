@@ -3,17 +3,17 @@
 //! The reference is the specification and, where it leaves room or RabbitMQ extends it, the behaviour of RabbitMQ 3.10.
 //! `cases` lists the cases by area; they are written with `wire`, `connection`, `channel` and `client`.
 
+use std::slice::from_ref;
+
 use amq_protocol::uri::AMQPScheme;
 use amqp_client::{Broker, Session};
-use anyhow::ensure;
 use clap::Args;
 use harness::cli::lines_of_files;
 use harness::failure::Failure;
 use harness::launcher::Launcher;
-use harness::output;
-use harness::verify::conformance::{Finished, Options, Source, Suite, in_parallel};
+use harness::verify::conformance::{Finished, Options, Source, Suite, in_parallel, survived, url};
 use load::plan::Invalid;
-use subject::daemon::{Daemon, Prepared};
+use subject::daemon::Prepared;
 
 mod case;
 mod cases;
@@ -43,24 +43,27 @@ pub struct ConformanceArgs {
     uri: Option<String>,
 }
 
+fn suite() -> Suite<Case> {
+    Suite {
+        protocol: PROTOCOL,
+        subject: "broker",
+        cases: cases::all(),
+        name: |case| &case.name,
+    }
+}
+
 /// Runs the selected cases. Returns true if none failed.
 ///
 /// # Errors
 /// A wrong call, or a failure that has nothing to do with the broker's answers.
 pub fn run(typed: &ConformanceArgs) -> Result<bool, Failure> {
-    let suite = Suite {
-        protocol: PROTOCOL,
-        subject: "broker",
-        cases: cases::all(),
-        name: |case| &case.name,
-    };
     let running = typed.uri.as_ref().map(|uri| -> Result<_, Failure> {
         let uri = lines_of_files("--uri", vec![uri.clone()])?.remove(0);
         let broker = Broker::parse(&uri)?;
         refuse_tls(&broker)?;
         Ok((broker.address(), broker))
     });
-    suite.run(
+    suite().run(
         &typed.options,
         running.transpose()?,
         |source, cases| match source {
@@ -79,17 +82,7 @@ pub fn smoke(broker: &Broker) -> anyhow::Result<String> {
     // A broker that does not answer fails once, with a remedy, instead of in every case.
     let session = Session::open(broker, None).map_err(|error| broker.explain(&error))?;
     session.close();
-    let cases = cases::smoke();
-    let count = cases.len();
-    let failed: Vec<String> = cases
-        .iter()
-        .filter_map(|case| {
-            let error = attempt(broker, case).err()?;
-            Some(format!("{}: {error:#}", case.name))
-        })
-        .collect();
-    ensure!(failed.is_empty(), "{}", failed.join("\n  "));
-    Ok(format!("{count} cases"))
+    suite().smoke(&cases::SMOKE, |case| attempt(broker, case))
 }
 
 fn refuse_tls(broker: &Broker) -> Result<(), Invalid> {
@@ -103,26 +96,9 @@ fn refuse_tls(broker: &Broker) -> Result<(), Invalid> {
 fn on_launched(prepared: &Prepared, cases: &[Case]) -> Result<Vec<Finished>, Failure> {
     let launcher = Launcher::new().map_err(Failure::Run)?;
     launcher.with(prepared, &[], |daemon| {
-        let finished = finish_all(&broker_of(daemon)?, cases);
-        let is_passed = finished.iter().all(Finished::is_passed);
-        match launcher.death(daemon, !is_passed) {
-            Some(death) if is_passed => return Err(Failure::Run(anyhow::Error::msg(death))),
-            Some(death) => output::note(&format!("error: {death}")),
-            None => {}
-        }
-        Ok(finished)
+        let broker = Broker::parse(url(daemon)?)?;
+        survived(&launcher, from_ref(daemon), finish_all(&broker, cases))
     })?
-}
-
-fn broker_of(daemon: &Daemon) -> Result<Broker, Failure> {
-    let url = daemon.endpoint().url.as_deref();
-    let missing = || {
-        Invalid::new(
-            "url",
-            "is missing in the daemon's manifest: see daemons/README.md",
-        )
-    };
-    Ok(Broker::parse(url.ok_or_else(missing)?)?)
 }
 
 /// Runs the cases, several at a time. Returns them in the order of the list.

@@ -1,4 +1,4 @@
-//! Cases as text. A case is its name and, indented, its steps, separated by semicolons:
+//! Cases as text ([`harness::verify::script`]). Steps are separated by semicolons:
 //!
 //! ```text
 //! queue.unbind: the others stay
@@ -14,51 +14,22 @@
 //!
 //! Words in capitals are names: new ones where they are sent first, the broker's where they are received first. Steps
 //! are on channel 1, which is open, or on the one before a colon: `2:` must be opened, `other:` is one of another
-//! connection. Rows below a case repeat it, with their cells in the place of `<column>`. Lines with `#` are comments.
+//! connection.
 
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
 
 use anyhow::Context as _;
+use harness::verify::script;
 
 use super::case::{Case, Scope};
 
 /// Returns the cases of a script.
-pub(super) fn cases(file: &str, text: &'static str) -> Vec<Case> {
-    let mut cases = Vec::new();
-    let mut lines = (1..)
-        .zip(text.lines())
-        .filter(|(_, line)| !line.starts_with('#') && !line.is_empty())
-        .peekable();
-    while let Some((_, name)) = lines.next() {
-        let (mut steps, mut rows) = (Vec::new(), Vec::new());
-        while let Some((number, line)) = lines.next_if(|(_, line)| line.starts_with(' ')) {
-            match line.trim_start().strip_prefix('|') {
-                Some(row) => rows.push(row.split('|').map(str::trim).collect::<Vec<_>>()),
-                None => steps.push((format!("{file}:{number}"), line.trim())),
-            }
-        }
-        if rows.is_empty() {
-            rows = vec![Vec::new(); 2];
-        }
-        let columns = rows.remove(0);
-        for row in rows {
-            assert_eq!(row.len(), columns.len(), "{file}: a row of {name:?}");
-            let fill = |text: &str| {
-                let cells = columns.iter().zip(&row);
-                cells.fold(text.to_owned(), |text, (column, cell)| {
-                    text.replace(&format!("<{column}>"), cell)
-                })
-            };
-            let fill_step = |(place, line): &(String, &str)| (place.clone(), fill(line));
-            let steps: Vec<_> = steps.iter().map(fill_step).collect();
-            cases.push(Case {
-                name: fill(name),
-                run: Box::new(move |scope| run(scope, &steps)),
-            });
-        }
-    }
-    cases
+pub(super) fn cases(file: &str, text: &str) -> impl Iterator<Item = Case> {
+    script::parse(file, text).into_iter().map(|case| Case {
+        name: case.name,
+        run: Box::new(move |scope| run(scope, &case.steps)),
+    })
 }
 
 /// Performs steps, after which the connection must be open, unless a step has ended it.

@@ -3,8 +3,9 @@
 use amq_protocol::protocol::{BasicProperties, basic, queue};
 use amq_protocol::types::AMQPValue;
 use anyhow::{Context as _, bail, ensure};
+use harness::verify::conformance::expect_eq;
 
-use super::channel::{Channel, PUBLISH, content_header, expect_eq};
+use super::channel::{Channel, PUBLISH, content_header};
 use super::connection::Event;
 use super::method::{Method as _, answer_ids, build, ids};
 use super::wire::BODY;

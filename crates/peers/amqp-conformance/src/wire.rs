@@ -4,7 +4,7 @@ use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use amqp_client::{Broker, session};
+use amqp_client::{Broker, connect};
 use anyhow::{Context as _, anyhow, bail};
 
 pub(super) const METHOD: u8 = 1;
@@ -54,7 +54,7 @@ pub(super) struct Wire {
 
 impl Wire {
     pub(super) fn connect(broker: &Broker) -> anyhow::Result<Self> {
-        let stream = session::connect(broker, REPLY_TIMEOUT)
+        let stream = connect(broker, REPLY_TIMEOUT)
             .with_context(|| format!("connecting to {}", broker.address()))?;
         Ok(Self { stream })
     }

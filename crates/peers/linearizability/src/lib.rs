@@ -102,16 +102,3 @@ pub fn check_register_within<V: Copy + Eq + Hash + Debug>(
     }
     search::check(&prepared, max_steps)
 }
-
-/// Checks by search alone, for tests that compare both algorithms.
-#[doc(hidden)]
-pub fn search_register<V: Copy + Eq + Hash + Debug>(
-    initial: V,
-    history: &[Operation<V>],
-    max_steps: u64,
-) -> Outcome {
-    match Prepared::new(initial, history) {
-        Ok(prepared) => search::check(&prepared, max_steps),
-        Err(violation) => Outcome::Violated(violation),
-    }
-}

@@ -18,6 +18,6 @@ mod server;
 
 pub use self::counts::Counts;
 pub use self::listener::Listener;
-pub use self::options::Options;
+pub use self::options::{Options, Settings};
 pub use self::pattern::Pattern;
-pub use self::server::{Server, Settings};
+pub use self::server::Server;

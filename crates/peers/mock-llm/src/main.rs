@@ -25,8 +25,6 @@ async fn main() -> anyhow::Result<()> {
             _ = interrupt.recv() => {}
         }
     };
-    Server::new(options.settings())
-        .run(listener, shutdown)
-        .await;
+    Server::new(options.settings).run(listener, shutdown).await;
     Ok(())
 }

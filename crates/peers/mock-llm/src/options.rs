@@ -2,11 +2,11 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
-use clap::Parser;
+use clap::{Args, Parser};
 
 use crate::pattern::Pattern;
-use crate::server::Settings;
 
 /// Simulate an OpenAI-compatible streaming chat API, over HTTP/1.1 and HTTP/2.
 #[derive(Debug, Clone, Parser)]
@@ -21,6 +21,14 @@ pub struct Options {
     #[arg(long, env = "MOCK_LLM_SOCKET", value_name = "PATH")]
     pub socket: Option<PathBuf>,
 
+    /// The defaults for requests.
+    #[command(flatten)]
+    pub settings: Settings,
+}
+
+/// The defaults for requests.
+#[derive(Debug, Clone, Args)]
+pub struct Settings {
     /// Send this many contents per response
     #[arg(
         long,
@@ -35,9 +43,10 @@ pub struct Options {
         long,
         env = "MOCK_LLM_DELAY",
         value_name = "DURATION",
-        default_value = "50ms"
+        default_value = "50ms",
+        value_parser = humantime::parse_duration
     )]
-    pub delay: humantime::Duration,
+    pub delay: Duration,
 
     /// Choose the response to requests without an X-Test-Pattern header: plain, unicode, byte-chunks, 4k-chunks,
     /// quirks, echo, abort-after-N, finish-length, finish-only, no-finish, linger, error-event, stall, stall-head,
@@ -53,17 +62,4 @@ pub struct Options {
     /// Reject requests without this bearer token
     #[arg(long, env = "MOCK_LLM_KEY", value_name = "KEY", hide_env_values = true)]
     pub key: Option<String>,
-}
-
-impl Options {
-    /// Converts the options into the server's settings.
-    #[must_use]
-    pub fn settings(&self) -> Settings {
-        Settings {
-            pattern: self.pattern,
-            tokens: self.tokens,
-            delay: *self.delay,
-            key: self.key.clone(),
-        }
-    }
 }

@@ -23,6 +23,7 @@ use tokio::time::sleep;
 use crate::asked::ChatRequest;
 use crate::counts::{Counts, Open};
 use crate::listener::{Connection, Listener};
+use crate::options::Settings;
 use crate::pattern::Pattern;
 use crate::script::{Aborted, Script};
 
@@ -32,19 +33,6 @@ const BODY_LIMIT: usize = 1 << 20;
 const TEST_PATTERN: &str = "x-test-pattern";
 /// Pause after a failed accept, most likely for lack of descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
-
-/// The defaults for requests.
-#[derive(Debug, Clone)]
-pub struct Settings {
-    /// The pattern of responses.
-    pub pattern: Pattern,
-    /// Number of contents per response.
-    pub tokens: u32,
-    /// Delay before each content.
-    pub delay: Duration,
-    /// The token that a request must send as `Authorization: Bearer …`; `None` for no check.
-    pub key: Option<String>,
-}
 
 /// A server that is not listening yet.
 #[derive(Debug)]

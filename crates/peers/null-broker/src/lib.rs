@@ -26,7 +26,7 @@ mod queues;
 mod script;
 mod stream;
 
-pub use script::{Mode, Script};
+pub use script::{Fault, Mode, Script};
 
 use queues::Queues;
 

@@ -10,7 +10,7 @@ use load::clock;
 use load::slots::Id;
 
 use super::queues::{Message, Queue, Queues};
-use super::{Broker, Channel, Mode, Peer, Script, frames};
+use super::{Broker, Channel, Fault, Mode, Peer, Script, frames};
 use amqp_client::frame::encode;
 use amqp_client::stamp;
 
@@ -83,32 +83,32 @@ impl Broker {
         self.stall(index, &publish.body);
         self.confirm_later(id, number, index);
         let script = Arc::clone(&self.script);
-        let is_in = |messages: &[u64]| messages.contains(&index);
-        if is_in(&script.forget) {
+        let has = |fault| script.has(index, fault);
+        if has(Fault::Forget) {
             self.queues = Queues::default();
             return self.disconnect(id);
         }
-        if is_in(&script.cut) {
+        if has(Fault::Cut) {
             return self.disconnect(id);
         }
-        self.halted |= is_in(&script.halt);
-        self.withholds |= is_in(&script.withhold);
-        let (again, beyond) = (is_in(&script.confirm_twice), is_in(&script.confirm_beyond));
+        self.halted |= has(Fault::Halt);
+        self.withholds |= has(Fault::Withhold);
+        let (again, beyond) = (has(Fault::ConfirmTwice), has(Fault::ConfirmBeyond));
         if let Some(channel) = self.channel(id, number).filter(|_| again || beyond) {
             let tag = channel.published + 5 * u64::from(beyond);
             frames::confirm(number, tag, true, &mut channel.afterwards);
         }
-        if is_in(&script.close_channel) {
+        if has(Fault::CloseChannel) {
             return self.close_channel(id, number, answer);
         }
-        if is_in(&script.cut_consumers) {
+        if has(Fault::CutConsumers) {
             self.cut_consumers();
         }
-        if is_in(&script.block) {
+        if has(Fault::Block) {
             self.blocked = Some(clock::now() + BLOCKED.as_nanos() as u64);
             self.broadcast(&frames::blocked());
         }
-        if is_in(&script.nack) {
+        if has(Fault::Nack) {
             return self.refuse(id, number, answer);
         }
         match self.queues.route(&publish.exchange, &publish.routing_key) {
@@ -116,7 +116,7 @@ impl Broker {
                 let message = Message {
                     header: publish.header,
                     body: publish.body,
-                    redelivered: is_in(&script.mark),
+                    redelivered: has(Fault::Mark),
                     due: script.due(index),
                 };
                 put(queue, message, &script, index);
@@ -319,26 +319,26 @@ impl Message {
 
 /// Adds a message to a queue, with the errors that the script demands.
 fn put(queue: &mut Queue, mut message: Message, script: &Script, index: u64) {
-    let is_in = |messages: &[u64]| messages.contains(&index);
-    if is_in(&script.shorten) {
+    let has = |fault| script.has(index, fault);
+    if has(Fault::Shorten) {
         message.shorten();
     }
-    if is_in(&script.corrupt)
+    if has(Fault::Corrupt)
         && let Some(byte) = message.body.last_mut()
     {
         *byte ^= 1;
     }
-    let again = is_in(&script.redeliver).then(|| Message {
+    let again = has(Fault::Redeliver).then(|| Message {
         redelivered: true,
         ..message.clone()
     });
-    if !is_in(&script.drop) {
+    if !has(Fault::Drop) {
         queue
             .messages
-            .extend(is_in(&script.duplicate).then(|| message.clone()));
+            .extend(has(Fault::Duplicate).then(|| message.clone()));
         let last = queue.messages.len();
         queue.messages.push_back(message);
-        if is_in(&script.swap) && last > 0 {
+        if has(Fault::Swap) && last > 0 {
             queue.messages.swap(last - 1, last);
         }
     }

@@ -1,23 +1,9 @@
 //! Assertions about values and JSON.
 
-use std::fmt::Debug;
-
 use anyhow::{Context as _, ensure};
 use serde_json::Value;
 
-/// Asserts that two values are equal; `what` names them in the error.
-#[allow(
-    clippy::needless_pass_by_value,
-    reason = "a case compares what it has just received"
-)]
-pub(crate) fn expect_eq<T: Debug + PartialEq<U>, U: Debug>(
-    what: &str,
-    seen: T,
-    expected: U,
-) -> anyhow::Result<()> {
-    ensure!(seen == expected, "{what}: {seen:?}, expected {expected:?}");
-    Ok(())
-}
+pub(crate) use harness::verify::conformance::expect_eq;
 
 /// Returns the text at a JSON pointer.
 pub(crate) fn text<'a>(value: &'a Value, pointer: &str) -> anyhow::Result<&'a str> {

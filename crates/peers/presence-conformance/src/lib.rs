@@ -5,7 +5,6 @@
 //! those with loops over what they have received call a function in `cases`. Nothing here is shared with a driver or a
 //! daemon, so that an error of theirs is not repeated here.
 
-use anyhow::ensure;
 use clap::Args;
 use harness::failure::Failure;
 use harness::verify::conformance::{Finished, Options, Source, Suite};
@@ -26,6 +25,7 @@ mod transport;
 mod websocket;
 
 use member::Member;
+use script::Case;
 use server::Server;
 
 /// The protocol's name in the manifests of daemons.
@@ -42,18 +42,21 @@ pub struct ConformanceArgs {
     url: Vec<String>,
 }
 
+fn suite() -> Suite<Case> {
+    Suite {
+        protocol: PROTOCOL,
+        subject: "server",
+        cases: cases::all(),
+        name: |case| &case.name,
+    }
+}
+
 /// Runs the selected cases, and returns true if none of them failed. A launched server is started once for each
 /// combination of settings that the cases need.
 ///
 /// # Errors
 /// The options are invalid, or the cases cannot run.
 pub fn run(typed: &ConformanceArgs) -> Result<bool, Failure> {
-    let suite = Suite {
-        protocol: PROTOCOL,
-        subject: "server",
-        cases: cases::all(),
-        name: |case| &case.name,
-    };
     let nodes: Vec<Server> = typed
         .url
         .iter()
@@ -64,7 +67,7 @@ pub fn run(typed: &ConformanceArgs) -> Result<bool, Failure> {
         return Err(Invalid::new("--url", problem).into());
     }
     let running = Server::with_nodes(nodes).map(|server| (server.address(), server));
-    suite.run(&typed.options, running, |source, cases| {
+    suite().run(&typed.options, running, |source, cases| {
         runner::run(&source, cases)
     })
 }
@@ -92,14 +95,5 @@ pub fn smoke(url: &str) -> anyhow::Result<String> {
     let server = Server::parse(url)?;
     // A server that does not answer fails once, instead of in every case.
     Member::is_served(&server)?;
-    let cases = cases::smoke();
-    let failed: Vec<String> = cases
-        .iter()
-        .filter_map(|case| {
-            let error = case.attempt(&server).err()?;
-            Some(format!("{}: {error:#}", case.name))
-        })
-        .collect();
-    ensure!(failed.is_empty(), "{}", failed.join("\n  "));
-    Ok(format!("{} cases", cases.len()))
+    suite().smoke(&cases::SMOKE, |case| case.attempt(&server))
 }

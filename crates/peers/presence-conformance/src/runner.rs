@@ -5,9 +5,7 @@ use std::collections::BTreeMap;
 use anyhow::anyhow;
 use harness::failure::Failure;
 use harness::launcher::Launcher;
-use harness::output;
-use harness::verify::conformance::{Finished, Skip, Source, in_parallel};
-use load::plan::Invalid;
+use harness::verify::conformance::{Finished, Skip, Source, in_parallel, survived, url};
 use subject::daemon::{Daemon, Prepared};
 
 use crate::script::Case;
@@ -61,36 +59,16 @@ fn on_launched(prepared: &Prepared, cases: &[Case]) -> Result<Vec<Finished>, Fai
         };
         targets.insert(setup.name, outcome);
     }
-    let finished = finish_all(&targets, cases);
-    let is_passed = finished.iter().all(Finished::is_passed);
-    let deaths = daemons
-        .iter()
-        .filter_map(|daemon| launcher.death(daemon, !is_passed));
-    let deaths: Vec<String> = deaths.collect();
+    let finished = survived(&launcher, &daemons, finish_all(&targets, cases));
     for daemon in daemons {
         launcher.stop(daemon);
     }
-    for death in &deaths {
-        if is_passed {
-            return Err(Failure::Run(anyhow::Error::msg(death.clone())));
-        }
-        output::note(&format!("error: {death}"));
-    }
-    Ok(finished)
+    finished
 }
 
 /// Returns the server of one node, or of two.
 fn server_of(nodes: &[Daemon]) -> Result<Server, Failure> {
-    let servers = nodes.iter().map(|node| {
-        let url = node.endpoint().url.as_deref();
-        let missing = || {
-            Invalid::new(
-                "url",
-                "is missing in the daemon's manifest: see daemons/README.md",
-            )
-        };
-        Server::parse(url.ok_or_else(missing)?)
-    });
+    let servers = nodes.iter().map(|node| Server::parse(url(node)?));
     let servers: Vec<Server> = servers.collect::<Result<_, _>>()?;
     Ok(Server::with_nodes(servers).expect("a launched server has one node or two"))
 }

@@ -8,10 +8,10 @@ use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::mpsc::{self, Receiver};
 
-use broker_daemon::log::{Log, Message, Options};
+use broker_daemon::log::{Log, LogOptions, NewMessage};
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 
-const MESSAGE: Message<'_> = Message {
+const MESSAGE: NewMessage<'_> = NewMessage {
     published_ms: 1,
     exchange: b"",
     routing_key: b"perftest",
@@ -32,7 +32,7 @@ struct Opened {
 impl Opened {
     fn new(dir: &Path) -> Self {
         let (wake, woken) = mpsc::channel();
-        let (log, _) = Log::open(dir, Options::default(), move || {
+        let (log, _) = Log::open(dir, LogOptions::default(), move || {
             // The last wake-up comes after the receiver is dropped.
             let _ = wake.send(());
         })
@@ -141,7 +141,7 @@ fn recovery(c: &mut Criterion) {
         group.throughput(Throughput::Elements(count));
         group.bench_function(BenchmarkId::from_parameter(count), |bencher| {
             bencher.iter_with_large_drop(|| {
-                let (log, recovered) = Log::open(dir.path(), Options::default(), || ())
+                let (log, recovered) = Log::open(dir.path(), LogOptions::default(), || ())
                     .expect("the folder opens again");
                 assert_eq!(recovered.messages.len() as u64, count);
                 drop(log);

@@ -28,7 +28,6 @@ mod queues;
 mod replies;
 mod scheduler;
 mod store;
-mod sweep;
 mod topology;
 mod tx;
 
@@ -37,16 +36,17 @@ use std::rc::Rc;
 use daemon_kit::RateLimitedLog;
 
 use crate::arena::Arena;
-use crate::channel::{Channel, ChannelId, Consumer, Delivered};
+use crate::channel::{Channel, ChannelId, Mode};
 use crate::connection::{Connection, Phase};
 use crate::counts::Counts;
+use crate::deliveries::Delivered;
 use crate::exchange::QueueId;
 use crate::failure::{
     Result, channel_error, command_invalid, frame_error, unexpected_frame, unknown_id,
 };
 use crate::frame::{BODY, Frame, FrameError, HEADER, HEARTBEAT, METHOD, split};
 use crate::options::Config;
-use crate::queue::{ConnectionId, ConsumerId, Queue};
+use crate::queue::{ConnectionId, Queue};
 
 use self::memory::Memory;
 use self::methods::ids;
@@ -56,9 +56,6 @@ use self::topology::Topology;
 
 /// Maximum lines per second of the log on stderr.
 const LOG_LINES: u64 = 10;
-
-/// Bytes of the backlog's buffer that an idle connection may keep.
-const KEPT: usize = 4 * 1024;
 
 /// Messages delivered in one turn, which takes some 10 ms; then other connections are read and outputs are written.
 const TURN: usize = 64 * 1024;
@@ -109,17 +106,11 @@ impl Broker {
         let Some(connection) = self.connections.get_mut(id) else {
             return;
         };
-        connection.received = self.now;
-        connection.holds_frames = false;
+        connection.begin_read(self.now);
+        // Only this client is slowed down for what it publishes now.
         self.scheduler.lagging = None;
         let consumed = self.process(id, input);
-        let connection = &mut self.connections[id];
-        connection.backlog.clear();
-        if consumed == input.len() && connection.backlog.capacity() > KEPT {
-            connection.backlog = Vec::new();
-        }
-        connection.backlog.extend_from_slice(&input[consumed..]);
-        connection.account_memory();
+        self.connections[id].end_read(input, consumed);
         self.finish_turn();
         // Checked again, because consumers have had their turn meanwhile.
         let is_lagging = |id: &QueueId| self.topology.queue(*id).is_some_and(Queue::is_lagging);
@@ -139,7 +130,7 @@ impl Broker {
     /// Returns how many messages a queue has delivered to consumers.
     pub(crate) fn delivered(&self, id: QueueId) -> u64 {
         let queue = self.topology.queue(id);
-        queue.map_or(u64::MAX, |queue| queue.delivered)
+        queue.map_or(u64::MAX, |queue| queue.counts().delivered)
     }
 
     /// Processes frames until the input ends or the client must wait. Returns the number of processed bytes.
@@ -148,7 +139,7 @@ impl Broker {
         loop {
             let connection = &mut self.connections[id];
             let rest = &input[done..];
-            match connection.phase {
+            match connection.phase() {
                 Phase::Closed => return input.len(),
                 Phase::Header => match self.protocol_header(id, rest) {
                     0 => return done,
@@ -157,10 +148,7 @@ impl Broker {
                         continue;
                     }
                 },
-                _ if connection.is_held() => {
-                    connection.holds_frames = true;
-                    return done;
-                }
+                _ if connection.holds_input() => return done,
                 _ => {}
             }
             // RabbitMQ, too, accepts eight bytes more than agreed.
@@ -213,7 +201,7 @@ impl Broker {
 
     fn try_frame(&mut self, id: ConnectionId, frame: Frame<'_>) -> Result {
         let connection = &mut self.connections[id];
-        if connection.phase != Phase::Running {
+        if connection.phase() != Phase::Running {
             return self.negotiate(id, frame);
         }
         let Frame {
@@ -231,7 +219,8 @@ impl Broker {
                 _ => Err(unknown()),
             };
         }
-        let is_closing = connection.channel(number).map(|channel| channel.is_closing);
+        let channel = connection.channel(number);
+        let is_closing = channel.map(|channel| matches!(channel.mode, Mode::Closing));
         let id = ChannelId::new(id, number);
         match (kind, payload, is_closing) {
             (METHOD, [0, 20, 0, 10, ..], _) => self.open_channel(id, payload),
@@ -310,19 +299,9 @@ impl Broker {
     /// Lists a connection as one with pending output.
     fn add_output(&mut self, id: ConnectionId) {
         if let Some(connection) = self.connections.get_mut(id) {
-            self.scheduler.add_output(id, connection);
+            self.scheduler.add_output(id, &mut connection.outbox);
         }
     }
-}
-
-/// Adds a consumer to its queue's ring, if it has room for a message and its channel does not hold it back.
-fn enter_ring(queue: &mut Queue, id: ConsumerId, consumer: &mut Consumer) -> bool {
-    if consumer.in_ring || consumer.is_passed_over || !consumer.has_room() || !queue.is_served(id) {
-        return false;
-    }
-    consumer.in_ring = true;
-    queue.enter_ring(id, consumer.priority);
-    true
 }
 
 #[cfg(test)]

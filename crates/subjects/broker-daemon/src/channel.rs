@@ -1,14 +1,17 @@
-//! A channel: the message being received, its consumers and their unacknowledged deliveries, and a transaction.
+//! A channel: the message being received, its consumers and deliveries, and confirms or a transaction.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use crate::carbon_copies::Key;
 use crate::confirms::Confirms;
+use crate::deliveries::{Delivered, Deliveries};
 use crate::exchange::{Name, QueueId};
+use crate::failure::{Result, precondition_failed};
 use crate::incoming::Incoming;
 use crate::message::Message;
-use crate::queue::{ConnectionId, ConsumerId, Entry};
+use crate::queue::{ConnectionId, ConsumerId};
+use crate::vhost::Vhost;
 
 /// The number of a channel, and its connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,33 +29,34 @@ impl ChannelId {
 /// A channel of a connection.
 #[derive(Debug, Default)]
 pub(crate) struct Channel {
-    /// Set once channel.close was sent; everything is ignored until it is answered.
-    pub(crate) is_closing: bool,
+    pub(crate) last_queue: Option<Name>,
     pub(crate) incoming: Incoming,
-    pub(crate) confirms: Option<Confirms>,
-    pub(crate) tx: Option<Tx>,
-    pub(crate) last_tag: u64,
-    pub(crate) unacked: Unacked,
-    /// The limit of each new consumer; 0 means none.
-    pub(crate) prefetch: u16,
-    /// The common limit of all consumers; 0 means none.
-    pub(crate) global_prefetch: u16,
-    /// Consumers by tag.
-    pub(crate) consumers: BTreeMap<Box<str>, ConsumerId>,
-    /// Unsettled deliveries to consumers. The common limit applies to them, and not to deliveries by basic.get (as
-    /// RabbitMQ).
-    pub(crate) unsettled: usize,
-    /// Consumers held back by the common limit, in the order in which they were.
-    pub(crate) passed_over: Vec<ConsumerId>,
+    pub(crate) route: Route,
+    pub(crate) mode: Mode,
+    pub(crate) deliveries: Deliveries,
     /// The consumer of direct replies.
     pub(crate) replies: Option<ReplyConsumer>,
-    pub(crate) last_queue: Option<Name>,
-    pub(crate) route: Route,
-    /// Set while it waits for its confirms to be sent.
-    pub(crate) is_confirming: bool,
+    /// Consumers by tag.
+    consumers: BTreeMap<Box<str>, ConsumerId>,
 }
 
 impl Channel {
+    /// Begins a message with the payload of basic.publish.
+    pub(crate) fn begin_message(&mut self, payload: &[u8]) -> Result {
+        self.route.is_current = self.incoming.begin(payload)? == self.route.address;
+        Ok(())
+    }
+
+    pub(crate) fn add_consumer(&mut self, tag: &str, id: ConsumerId) {
+        self.consumers.insert(tag.into(), id);
+    }
+
+    pub(crate) fn remove_consumer(&mut self, tag: &str) -> Option<ConsumerId> {
+        let id = self.consumers.remove(tag)?;
+        self.deliveries.forget(id);
+        Some(id)
+    }
+
     /// Returns its consumers, the oldest first.
     pub(crate) fn consumer_ids(&self) -> Vec<ConsumerId> {
         let mut ids: Vec<_> = self.consumers.values().copied().collect();
@@ -66,41 +70,110 @@ impl Channel {
         self.consumers.contains_key(tag) || replies.is_some_and(|replies| replies.has_tag(tag))
     }
 
-    /// Returns how many more deliveries the common limit allows.
-    pub(crate) fn room(&self) -> usize {
-        match usize::from(self.global_prefetch) {
-            0 => usize::MAX,
-            limit => limit.saturating_sub(self.unsettled),
+    /// Returns its unsettled deliveries, including those settled only in an open transaction.
+    pub(crate) fn unsettled(&self) -> impl Iterator<Item = &Delivered> {
+        let settled = match &self.mode {
+            Mode::Tx(tx) => tx.settled.as_slice(),
+            Mode::Plain | Mode::Confirm(_) | Mode::Closing => &[],
+        };
+        let in_tx = settled.iter().map(|(delivered, _)| delivered);
+        self.deliveries.iter().chain(in_tx)
+    }
+
+    /// Takes its unsettled deliveries in the order of their tags, as it ends.
+    pub(crate) fn take_unsettled(&mut self) -> Vec<Delivered> {
+        let mut unsettled = Vec::new();
+        self.deliveries.take(0, true, &mut unsettled);
+        if let Mode::Tx(tx) = &mut self.mode {
+            let settled = tx.settled.drain(..);
+            unsettled.extend(settled.map(|(delivered, _)| delivered));
+        }
+        unsettled.sort_by_key(|delivered| delivered.tag);
+        unsettled
+    }
+
+    /// Chooses how it answers publishes. The same choice again has no effect.
+    ///
+    /// # Errors
+    /// 406 if it has chosen another.
+    pub(crate) fn select(&mut self, mode: Mode) -> Result {
+        match (&self.mode, &mode) {
+            (Mode::Plain, _) => self.mode = mode,
+            (Mode::Tx(_), Mode::Confirm(_)) => {
+                return Err(precondition_failed("cannot switch from tx to confirm mode"));
+            }
+            (Mode::Confirm(_), Mode::Tx(_)) => {
+                return Err(precondition_failed("cannot switch from confirm to tx mode"));
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Returns its transaction.
+    ///
+    /// # Errors
+    /// 406 if it has none.
+    pub(crate) fn tx(&mut self) -> Result<&mut Tx> {
+        match &mut self.mode {
+            Mode::Tx(tx) => Ok(tx),
+            _ => Err(precondition_failed("channel is not transactional")),
         }
     }
+}
 
-    /// Subtracts settled deliveries from the common limit.
-    pub(crate) fn count_settled<'a>(&mut self, settled: impl IntoIterator<Item = &'a Delivered>) {
-        let settled = settled.into_iter();
-        let to_consumers = settled.filter(|delivered| delivered.consumer.is_some());
-        self.unsettled = self.unsettled.saturating_sub(to_consumers.count());
-    }
-
-    /// Returns its unsettled deliveries, including those settled only in an open transaction.
-    pub(crate) fn held(&self) -> impl Iterator<Item = &Delivered> {
-        let in_tx = self.tx.iter().flat_map(|tx| &tx.settled);
-        let in_tx = in_tx.map(|(delivered, _)| delivered);
-        let others = self.unacked.all.iter();
-        others
-            .filter_map(|(_, delivered)| delivered.as_ref())
-            .chain(in_tx)
-    }
+/// The way in which a channel handles publishes and settlements. A client chooses it once (confirm.select, tx.select).
+#[derive(Debug, Default)]
+pub(crate) enum Mode {
+    #[default]
+    Plain,
+    Confirm(Confirms),
+    Tx(Tx),
+    /// The broker has sent channel.close. Everything is ignored until it is answered.
+    Closing,
 }
 
 /// The route of the last message: most publishers send to one address.
 #[derive(Debug, Default)]
 pub(crate) struct Route {
-    pub(crate) address: Vec<u8>,
+    address: Vec<u8>,
     /// True if it has the address of the message being received.
-    pub(crate) is_current: bool,
+    is_current: bool,
     /// The version of exchanges, queues and bindings for which it is valid.
-    pub(crate) version: u64,
+    version: u64,
     pub(crate) queues: Vec<QueueId>,
+}
+
+impl Route {
+    /// Returns true if it is the route of the message that was just received.
+    #[inline]
+    pub(crate) fn is_valid(&self, version: u64, pending: &Pending) -> bool {
+        self.is_current && self.version == version && pending.copies.is_empty()
+    }
+
+    /// Computes the route of a message, unless it is the route of the last one.
+    ///
+    /// # Errors
+    /// 404 or 403 for the exchange.
+    pub(crate) fn find(&mut self, vhost: &Vhost, version: u64, pending: &Pending) -> Result {
+        let Pending {
+            message, copies, ..
+        } = pending;
+        let is_known = self.version == version && self.address == message.address();
+        if is_known && copies.is_empty() {
+            return Ok(());
+        }
+        self.queues.clear();
+        // Not valid for any other message, unless it turns out to depend on the address alone.
+        self.version = 0;
+        let by_address = vhost.route(message, copies, &mut self.queues)?;
+        if by_address && copies.is_empty() {
+            self.version = version;
+            self.address.clear();
+            self.address.extend_from_slice(message.address());
+        }
+        Ok(())
+    }
 }
 
 /// A message to publish, at once or when a transaction commits.
@@ -150,179 +223,4 @@ impl Settlement {
 pub(crate) struct Tx {
     pub(crate) published: Vec<Pending>,
     pub(crate) settled: Vec<(Delivered, Settlement)>,
-}
-
-/// An unsettled delivery.
-#[derive(Debug)]
-pub(crate) struct Delivered {
-    pub(crate) tag: u64,
-    pub(crate) queue: QueueId,
-    /// `None` for basic.get.
-    pub(crate) consumer: Option<ConsumerId>,
-    pub(crate) entry: Entry,
-}
-
-/// Deliveries by tag in ascending order. Deliveries settled out of order leave gaps.
-#[derive(Debug, Default)]
-pub(crate) struct Unacked {
-    all: VecDeque<(u64, Option<Delivered>)>,
-    count: usize,
-}
-
-impl Unacked {
-    pub(crate) fn push(&mut self, delivered: Delivered) {
-        self.count += 1;
-        self.all.push_back((delivered.tag, Some(delivered)));
-    }
-
-    fn position(&self, tag: u64) -> Option<usize> {
-        // Most clients settle in order.
-        let at = match self.all.front() {
-            Some((first, _)) if *first == tag => 0,
-            _ => self.all.binary_search_by_key(&tag, |(tag, _)| *tag).ok()?,
-        };
-        self.all[at].1.is_some().then_some(at)
-    }
-
-    pub(crate) fn take(&mut self, tag: u64) -> Option<Delivered> {
-        let at = self.position(tag)?;
-        let taken = self.all[at].1.take();
-        self.count -= 1;
-        self.tidy();
-        taken
-    }
-
-    /// Moves the deliveries with tags up to this one to `into`; 0 means all. Returns true if this tag exists.
-    pub(crate) fn take_up_to(&mut self, tag: u64, into: &mut Vec<Delivered>) -> bool {
-        let end = match tag {
-            0 => self.all.len(),
-            tag => match self.position(tag) {
-                Some(at) => at + 1,
-                None => return false,
-            },
-        };
-        let before = into.len();
-        into.extend(self.all.drain(..end).filter_map(|(_, delivered)| delivered));
-        self.count -= into.len() - before;
-        self.tidy();
-        true
-    }
-
-    /// Puts a delivery back.
-    pub(crate) fn restore(&mut self, delivered: Delivered) {
-        self.count += 1;
-        let tag = delivered.tag;
-        match self.all.binary_search_by_key(&tag, |(tag, _)| *tag) {
-            Ok(at) => self.all[at].1 = Some(delivered),
-            Err(at) => self.all.insert(at, (tag, Some(delivered))),
-        }
-    }
-
-    /// Drops the gaps at the front, and all gaps if they outnumber the rest.
-    fn tidy(&mut self) {
-        while matches!(self.all.front(), Some((_, None))) {
-            self.all.pop_front();
-        }
-        if self.all.len() > 2 * self.count + 64 {
-            self.all.retain(|(_, delivered)| delivered.is_some());
-        }
-    }
-}
-
-#[derive(Debug)]
-pub(crate) struct Consumer {
-    pub(crate) channel: ChannelId,
-    pub(crate) queue: QueueId,
-    /// A short string: its length comes first.
-    pub(crate) tag: Box<[u8]>,
-    pub(crate) no_ack: bool,
-    pub(crate) exclusive: bool,
-    /// Consumers with a higher priority are served first (x-priority).
-    pub(crate) priority: i64,
-    /// 0 means no limit.
-    pub(crate) prefetch: u16,
-    pub(crate) unacked: usize,
-    /// True if it is in its queue's ring.
-    pub(crate) in_ring: bool,
-    /// True if the channel's common limit holds it back.
-    pub(crate) is_passed_over: bool,
-    /// The tag of its last delivery, which tells when it was served.
-    pub(crate) last_tag: u64,
-}
-
-impl Consumer {
-    pub(crate) fn tag(&self) -> &str {
-        // It came as a short string, and those are parsed as UTF-8.
-        std::str::from_utf8(&self.tag[1..]).unwrap_or_default()
-    }
-
-    /// Returns true if its own limit allows one more message.
-    pub(crate) fn has_room(&self) -> bool {
-        self.no_ack || self.prefetch == 0 || self.unacked < usize::from(self.prefetch)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::arena::Arena;
-    use crate::message::{Facts, Held};
-    use crate::queue::NEVER;
-
-    fn unacked(tags: &[u64]) -> Unacked {
-        let mut unacked = Unacked::default();
-        let queue = Arena::<'q', _>::default().insert(());
-        for tag in tags {
-            let message = Rc::new(Message::new(
-                vec![0, 0],
-                2,
-                2,
-                Facts::default(),
-                &Rc::default(),
-            ));
-            let entry = Entry {
-                message: Held::new(message),
-                position: *tag,
-                expires: NEVER,
-                redelivered: false,
-                is_stored: false,
-            };
-            unacked.push(Delivered {
-                tag: *tag,
-                queue,
-                consumer: None,
-                entry,
-            });
-        }
-        unacked
-    }
-
-    #[test]
-    fn a_tag_is_settled_once_in_whatever_order() {
-        let mut unacked = unacked(&[1, 2, 5, 6]);
-        assert!(unacked.take(3).is_none());
-        assert_eq!(unacked.take(5).unwrap().tag, 5);
-        assert!(unacked.take(5).is_none());
-        let mut taken = Vec::new();
-        assert!(!unacked.take_up_to(5, &mut taken));
-        assert!(unacked.take_up_to(2, &mut taken));
-        assert_eq!((taken.len(), unacked.count), (2, 1));
-        unacked.restore(taken.pop().unwrap());
-        taken.clear();
-        assert!(unacked.take_up_to(0, &mut taken));
-        let tags: Vec<u64> = taken.iter().map(|delivered| delivered.tag).collect();
-        assert_eq!(tags, [2, 6]);
-        assert!(unacked.all.is_empty());
-    }
-
-    #[test]
-    fn gaps_do_not_pile_up_behind_a_delivery_that_is_never_settled() {
-        let tags: Vec<u64> = (1..=10_000).collect();
-        let mut unacked = unacked(&tags);
-        for tag in 2..=10_000 {
-            unacked.take(tag).unwrap();
-        }
-        assert_eq!(unacked.count, 1);
-        assert!(unacked.all.len() < 100);
-    }
 }

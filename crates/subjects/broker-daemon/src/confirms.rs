@@ -1,6 +1,7 @@
 //! Publisher confirms of a channel.
 
 use std::collections::VecDeque;
+use std::mem;
 
 /// A confirm that is not a plain ack at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,32 +21,36 @@ pub(crate) struct Confirms {
     confirmed: u64,
     /// Later messages that are not simply acked.
     special: VecDeque<(u64, Verdict)>,
+    /// True if its channel is listed as one with confirms to send.
+    is_listed: bool,
 }
 
 impl Confirms {
-    /// Adds a published message.
-    pub(crate) fn publish(&mut self, verdict: Option<Verdict>) {
+    /// Adds a published message. Returns true if the channel must be listed as one with confirms to send.
+    pub(crate) fn publish(&mut self, verdict: Option<Verdict>) -> bool {
         self.published += 1;
-        let Some(verdict) = verdict else { return };
-        self.special.push_back((self.published, verdict));
+        if let Some(verdict) = verdict {
+            self.special.push_back((self.published, verdict));
+        }
+        !mem::replace(&mut self.is_listed, true)
     }
 
     /// Calls `send` for each due confirm with three values: true for an ack, its tag, and true if it covers all earlier
-    /// messages. Returns how many messages they cover. Messages that wait for a failed log are nacked: it is unknown if
-    /// they are on disk.
+    /// messages. Returns how many messages they cover, and true if others wait for the log, so that the channel stays
+    /// listed. Messages that wait for a failed log are nacked: it is unknown if they are on disk.
     pub(crate) fn settle(
         &mut self,
         synced: u64,
         has_failed: bool,
         mut send: impl FnMut(bool, u64, bool),
-    ) -> u64 {
+    ) -> (u64, bool) {
         let before = self.confirmed;
         while let Some((number, verdict)) = self.special.front().copied() {
             match verdict {
                 Verdict::Stored(ticket) if ticket <= synced => {}
                 Verdict::Stored(_) if !has_failed => {
                     self.ack_up_to(number - 1, &mut send);
-                    return self.confirmed - before;
+                    return (self.confirmed - before, true);
                 }
                 Verdict::Stored(_) | Verdict::Refused => {
                     self.ack_up_to(number - 1, &mut send);
@@ -56,7 +61,8 @@ impl Confirms {
             self.special.pop_front();
         }
         self.ack_up_to(self.published, &mut send);
-        self.confirmed - before
+        self.is_listed = false;
+        (self.confirmed - before, false)
     }
 
     fn ack_up_to(&mut self, number: u64, send: &mut impl FnMut(bool, u64, bool)) {
@@ -64,11 +70,6 @@ impl Confirms {
             send(true, number, number > self.confirmed + 1);
             self.confirmed = number;
         }
-    }
-
-    /// Returns true if some messages wait for the log.
-    pub(crate) fn is_waiting(&self) -> bool {
-        !self.special.is_empty()
     }
 }
 
@@ -81,10 +82,10 @@ mod tests {
         let mut confirms = Confirms::default();
         let settle = |confirms: &mut Confirms, synced| {
             let mut sent = Vec::new();
-            confirms.settle(synced, false, |is_ack, tag, multiple| {
+            let (_, waits) = confirms.settle(synced, false, |is_ack, tag, multiple| {
                 sent.push((is_ack, tag, multiple))
             });
-            sent
+            (sent, waits)
         };
         for verdict in [
             None,
@@ -96,14 +97,13 @@ mod tests {
         ] {
             confirms.publish(verdict);
         }
-        assert_eq!(settle(&mut confirms, 6), [(true, 2, true)]);
-        assert_eq!(settle(&mut confirms, 6), []);
-        assert_eq!(
-            settle(&mut confirms, 8),
-            [(true, 4, true), (false, 5, false)]
-        );
-        assert!(confirms.is_waiting());
-        assert_eq!(settle(&mut confirms, 9), [(true, 6, false)]);
-        assert!(!confirms.is_waiting());
+        for (synced, sent, waits) in [
+            (6, vec![(true, 2, true)], true),
+            (6, vec![], true),
+            (8, vec![(true, 4, true), (false, 5, false)], true),
+            (9, vec![(true, 6, false)], false),
+        ] {
+            assert_eq!(settle(&mut confirms, synced), (sent, waits));
+        }
     }
 }

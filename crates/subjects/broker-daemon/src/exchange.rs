@@ -81,17 +81,15 @@ pub(crate) struct Exchange {
     router: Router,
     /// True if it ever had a binding; an auto-delete exchange is deleted with its last binding, not before its first.
     pub(crate) was_bound: bool,
-    /// The exchanges that it is bound to as a destination, with repetitions.
-    pub(crate) sources: Vec<Name>,
 }
 
-/// The bindings, in the structure that each type looks them up in.
+/// A structure to look bindings up by key, for the types that do.
 #[derive(Debug)]
 enum Router {
     Direct(HashMap<Box<[u8]>, Vec<Destination>>),
-    Fanout(Vec<Destination>),
     Topic(Topics<Destination>),
-    Headers(Vec<(Destination, Binding)>),
+    /// All bindings are looked at.
+    None,
 }
 
 impl Exchange {
@@ -101,9 +99,8 @@ impl Exchange {
         let alternate = alternate.map(|name| name.to_string().into());
         let router = match settings.kind {
             Kind::Direct => Router::Direct(HashMap::new()),
-            Kind::Fanout => Router::Fanout(Vec::new()),
             Kind::Topic => Router::Topic(Topics::new()),
-            Kind::Headers => Router::Headers(Vec::new()),
+            Kind::Fanout | Kind::Headers => Router::None,
         };
         Self {
             settings,
@@ -112,7 +109,6 @@ impl Exchange {
             bindings: HashMap::new(),
             router,
             was_bound: false,
-            sources: Vec::new(),
         }
     }
 
@@ -145,9 +141,8 @@ impl Exchange {
         let key = &binding.key;
         match &mut self.router {
             Router::Direct(keys) => keys.entry(key.clone()).or_default().push(to.clone()),
-            Router::Fanout(all) => all.push(to.clone()),
             Router::Topic(topics) => topics.insert(key, to.clone()),
-            Router::Headers(all) => all.push((to.clone(), binding.clone())),
+            Router::None => {}
         }
         true
     }
@@ -186,13 +181,8 @@ impl Exchange {
                     }
                 }
             }
-            Router::Fanout(all) => {
-                remove_first(all, |other| other == to);
-            }
             Router::Topic(topics) => topics.remove(&binding.key, to),
-            Router::Headers(all) => {
-                remove_first(all, |(other, bound)| other == to && bound == binding);
-            }
+            Router::None => {}
         }
     }
 
@@ -206,15 +196,16 @@ impl Exchange {
     ) {
         match &self.router {
             Router::Direct(keys) => keys.get(key).into_iter().flatten().for_each(found),
-            Router::Fanout(all) => all.iter().for_each(found),
             Router::Topic(topics) => topics.matches(key, found),
-            Router::Headers(all) => {
+            Router::None if self.settings.kind == Kind::Fanout => {
+                self.bindings.keys().for_each(found);
+            }
+            Router::None => {
                 let headers = headers();
-                for (to, binding) in all {
-                    if has_headers(&binding.arguments, &headers) {
-                        found(to);
-                    }
-                }
+                let wanted = self.bindings();
+                wanted
+                    .filter(|(_, binding)| has_headers(&binding.arguments, &headers))
+                    .for_each(|(to, _)| found(to));
             }
         }
     }

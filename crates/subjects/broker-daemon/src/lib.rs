@@ -5,13 +5,12 @@
 //!                                                                        │ frames, messages       (frame, incoming)
 //!                                                                        │ handshake, methods     (broker/*)
 //!                                                                        │ exchanges ─► queues    (broker/topology, exchange, topic, queue)
-//!                                                                        │ queues ─► consumers    (broker/delivery)
-//! client ◄── one write for all of a turn ── Output of each connection ◄──┤                        (output)
+//!                                                                        │ queues ─► consumers    (broker/delivery, deliveries)
+//! client ◄── one write for all of a turn ── Output of each connection ◄──┤                        (outbox, output)
 //! disk   ◄── a thread that writes and syncs ◄── records of a turn ◄────┘                        (log, broker/store)
 //! scraper ◄── /metrics, /healthz, /api (management, broker/describe)
 //! ```
 
-mod answers;
 mod arena;
 mod broker;
 mod carbon_copies;
@@ -20,6 +19,7 @@ mod confirms;
 mod connection;
 mod counts;
 mod definitions;
+mod deliveries;
 mod exchange;
 mod failure;
 mod frame;
@@ -28,6 +28,7 @@ pub mod log;
 mod management;
 mod message;
 mod options;
+mod outbox;
 mod output;
 mod queue;
 mod server;

@@ -29,9 +29,9 @@ use std::thread::{self, JoinHandle};
 
 pub use self::error::Error;
 use self::folder::{Folder, io_error};
-pub use self::format::Message;
+pub use self::format::NewMessage;
 use self::format::{BATCH_HEADER, SEGMENT_HEADER};
-use self::index::{Entry, Holders, Index};
+use self::index::{Holders, Index, IndexEntry};
 pub use self::salvage::{Salvage, SalvagedSegment, salvage};
 pub use self::stored::{Recovered, Stored};
 use self::writer::{Batch, NewSegment, Shared, Writer};
@@ -47,7 +47,7 @@ const LEAST_WEIGHT: u64 = 16;
 
 /// The settings of a log.
 #[derive(Debug, Clone, Copy)]
-pub struct Options {
+pub struct LogOptions {
     /// The size at which a segment ends, in bytes; at most 1 GiB. Twice this size is reserved on the disk.
     pub segment_bytes: u64,
     /// Bytes on their way to the disk above which the log is congested ([`Log::congested`]).
@@ -59,7 +59,7 @@ const LEAST_SEGMENT: u64 = 1 << 20;
 /// A segment is at most this fraction of the space that the log may take. Two segments are reserved.
 const SPACE_PARTS: u64 = 32;
 
-impl Options {
+impl LogOptions {
     /// Returns the default options, with segments that fit the disk of the folder: 64 MiB with 2 GiB free, less on
     /// smaller disks, and at least 1 MiB. Space that the log already uses counts as free, so that a log which fills its
     /// disk keeps its segment size. Creates the folder if it does not exist.
@@ -79,7 +79,7 @@ impl Options {
     }
 }
 
-impl Default for Options {
+impl Default for LogOptions {
     fn default() -> Self {
         Self {
             segment_bytes: 64 << 20,
@@ -120,7 +120,7 @@ pub struct Log {
     dir: PathBuf,
     shared: Arc<Shared>,
     writer: Option<JoinHandle<()>>,
-    options: Options,
+    options: LogOptions,
     index: Index,
     meta: BTreeMap<String, Vec<u8>>,
     /// Room for the header of a batch, followed by the records of this turn; or empty.
@@ -148,10 +148,10 @@ impl Log {
     /// Another process has the folder open; a segment is damaged, missing or unreadable; or a system call fails.
     pub fn open(
         dir: &Path,
-        options: Options,
+        options: LogOptions,
         wake: impl Fn() + Send + 'static,
     ) -> Result<(Self, Recovered), Error> {
-        let options = Options {
+        let options = LogOptions {
             segment_bytes: options.segment_bytes.min(1 << 30),
             ..options
         };
@@ -209,14 +209,14 @@ impl Log {
     ///
     /// # Panics
     /// Panics without a queue, or if a part of the message exceeds its maximum length.
-    pub fn publish(&mut self, queues: &[u32], message: &Message<'_>) -> u64 {
+    pub fn publish(&mut self, queues: &[u32], message: &NewMessage<'_>) -> u64 {
         assert!(!queues.is_empty(), "a message needs at least one queue");
         assert!(message.body.len() <= MAX_BODY, "a body has at most 1 GiB");
         self.gather();
         let id = self.index.next_id;
         let at = self.gathered.len();
         format::publish(&mut self.gathered, id, queues, message);
-        self.index.publish(Entry {
+        self.index.publish(IndexEntry {
             offset: self.offset(at),
             len: u32::try_from(self.gathered.len() - at).expect("a record has less than 4 GiB"),
             holders: Holders::new(queues),
@@ -277,19 +277,17 @@ impl Log {
         }
         self.settling = None;
         self.ticket += 1;
-        let moved: u64 = moves.iter().map(|span| u64::from(span.len)).sum();
-        let mut batch = Batch {
+        let batch = Batch {
             ticket: self.ticket,
             segment: self.segment.take(),
             bytes: mem::take(&mut self.gathered),
             moves,
             after,
             remove,
-            size: 0,
         };
-        batch.size = (batch.bytes.len() + batch.after.len()) as u64 + moved;
-        if batch.size > 0 {
-            self.index.grow(batch.size);
+        let size = batch.size();
+        if size > 0 {
+            self.index.grow(size);
             let (_, len) = self.index.last().expect("written data is in a segment");
             self.turn_over = len - self.head >= self.options.segment_bytes;
         }

@@ -14,7 +14,7 @@ use tokio::task::yield_now;
 
 use crate::broker::describe::{NODE, QUEUE_METRICS};
 use crate::counts;
-use crate::server::Shared;
+use crate::server::SharedState;
 
 /// Queues written in one slice, which takes some 100 µs.
 const SLICE: usize = 64;
@@ -34,7 +34,7 @@ const AMQP: [&str; 6] = [
 /// The broker and its listeners.
 #[derive(Debug)]
 pub(crate) struct Management {
-    pub(crate) state: Shared,
+    pub(crate) state: SharedState,
     pub(crate) clients: SocketAddr,
     pub(crate) metrics_address: SocketAddr,
     pub(crate) page: MetricsPage,

@@ -56,16 +56,16 @@ pub struct Server {
 }
 
 /// State shared by the tasks. They run in one thread and hold no borrow across an await.
-pub(crate) type Shared = Rc<RefCell<State>>;
+pub(crate) type SharedState = Rc<RefCell<ServerState>>;
 
 #[derive(Debug)]
-pub(crate) struct State {
+pub(crate) struct ServerState {
     pub(crate) broker: Broker,
     input: Vec<u8>,
     started: Instant,
 }
 
-impl State {
+impl ServerState {
     /// Returns the broker after setting its time.
     fn turn(&mut self) -> &mut Broker {
         let since = self.started.elapsed().as_millis();
@@ -85,7 +85,7 @@ impl Server {
         let mut findings = Vec::new();
         let open = |dir: &PathBuf| {
             let woke = Arc::clone(&log_woke);
-            let opened = log::Options::fitting(dir).and_then(|options| {
+            let opened = log::LogOptions::fitting(dir).and_then(|options| {
                 if config.salvage
                     && let Some(salvage) = log::salvage(dir, options)?
                 {
@@ -160,7 +160,7 @@ impl Server {
     /// The listeners cannot be registered with the runtime.
     pub async fn run(self, shutdown: impl Future<Output = ()>) -> anyhow::Result<()> {
         let config = self.config;
-        let state = Rc::new(RefCell::new(State {
+        let state = Rc::new(RefCell::new(ServerState {
             broker: self.broker,
             input: vec![0; READ.max(3 * config.frame_max as usize)],
             started: Instant::now(),
@@ -247,7 +247,7 @@ fn listen(address: SocketAddr) -> anyhow::Result<net::TcpListener> {
 /// Accepts clients for ever.
 async fn accept_all(
     listener: &TcpListener,
-    state: &Shared,
+    state: &SharedState,
     clients: &mut JoinSet<()>,
     most: u32,
 ) -> anyhow::Result<()> {
@@ -271,7 +271,7 @@ async fn accept_all(
 
 fn admit(
     socket: TcpStream,
-    state: &Shared,
+    state: &SharedState,
     most: u32,
 ) -> Option<impl Future<Output = ()> + 'static> {
     let mut borrowed = state.borrow_mut();
@@ -287,7 +287,7 @@ fn admit(
     Some(client::serve(Rc::clone(state), id, socket, wake))
 }
 
-impl State {
+impl ServerState {
     /// Writes the connections' output. Returns true if the broker has left work for another turn.
     fn write_all(&mut self) -> bool {
         let broker = self.turn();
@@ -302,7 +302,7 @@ impl State {
 
 /// Writes the connections' output after all readable connections of this turn of the runtime have been read: this task
 /// is scheduled after theirs.
-async fn write(state: Shared) {
+async fn write(state: SharedState) {
     let wake = Rc::clone(&state.borrow().broker.scheduler.wake);
     loop {
         wake.notified().await;
@@ -315,7 +315,7 @@ async fn write(state: Shared) {
 }
 
 /// Continues work that waited for the disk.
-async fn await_log(state: Shared, woke: Arc<Notify>) {
+async fn await_log(state: SharedState, woke: Arc<Notify>) {
     loop {
         woke.notified().await;
         let mut borrowed = state.borrow_mut();
@@ -325,7 +325,7 @@ async fn await_log(state: Shared, woke: Arc<Notify>) {
 }
 
 /// Runs the timers: expiry to the millisecond, heartbeats and deadlines twice a second.
-async fn sweep(state: Shared) {
+async fn sweep(state: SharedState) {
     let mut seconds = interval(Duration::from_millis(500));
     seconds.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let changed = Rc::clone(&state.borrow().broker.scheduler.timer_changed);

@@ -8,7 +8,7 @@ if arguments[0] == "check":
     print("checked", *arguments[2:])
     sys.exit(4)
 named = {key: arguments[arguments.index(key) + 1] for key in ("--plan", "--daemon")}
-plan = tomllib.load(open(named["--plan"], "rb"))
+plan = {"driver": {}} | tomllib.load(open(named["--plan"], "rb"))
 for place, argument in enumerate(arguments):
     if argument == "--set":
         path, value = arguments[place + 1].split("=", 1)

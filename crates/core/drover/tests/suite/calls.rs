@@ -28,7 +28,7 @@ fn a_call_that_cannot_be_right_is_refused_before_anything_runs() {
         refused(&project, &arguments, parts);
     };
     run("nonesuch", &[], &["nonesuch.toml"]);
-    run("plain", &[], &["no [suite]", "daemons ="]);
+    run("plain", &[], &["no [suite]", "--daemon NAME", "daemons ="]);
     run("refused", &[], &["driver.refuse", "refused.toml"]);
     run("wrong", &[], &["level x", "clients"]);
     run("most", &[], &["level 99999999999", "clients"]);

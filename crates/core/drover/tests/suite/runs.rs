@@ -193,3 +193,18 @@ fn a_daemon_whose_tool_is_missing_is_left_out_by_name() {
     ends_with(&strict, 1);
     project.run(&["--daemon", "a"], 1);
 }
+
+#[test]
+fn a_plan_of_a_few_lines_is_run_on_the_daemons_that_the_call_names() {
+    let project = Project::new("");
+    project.file(
+        "configs/fake/hand.toml",
+        "name = 'hand'\n[timeline]\nmeasure = '1s'\n[[groups]]\nname = 'users'\nclients = 5\nops = 1\n",
+    );
+    let call = ["run", "configs/fake/hand.toml", "--force"];
+    project.call(
+        &[&call[..], &["--daemon", "b,a", "--repeat", "2"]].concat(),
+        0,
+    );
+    assert_eq!(project.log(), ["b/5/1", "a/5/1", "a/5/2", "b/5/2"]);
+}

@@ -11,7 +11,7 @@ use measure::result::{
 };
 use measure::shard::{Role, RunPart, ShardSummary};
 use measure::spec::SeriesSpec;
-use measure::tally::{Counts, Decoder, Distribution, Series, Tally};
+use measure::tally::{Decoder, Distribution, Series, Tally, merge_counts};
 use measure::usage::UsageSummary;
 use measure::warning::{Kind, Warning};
 
@@ -144,8 +144,8 @@ impl Merge {
         if let Some(lag) = &result.lag {
             self.total.lag.merge(&lag.distribution()?);
         }
-        merge_owned(&mut self.total.counts, &result.counts);
-        merge_owned(&mut self.total.errors, &result.errors);
+        merge_counts(&mut self.total.counts, &result.counts);
+        merge_counts(&mut self.total.errors, &result.errors);
         self.total.measured.merge(&part.measured);
         self.answers.extend(result.answer.clone());
         Ok(())
@@ -313,17 +313,6 @@ fn summary(result: &RunResult, part: &RunPart, shard: u64) -> ShardSummary {
     }
 }
 
-fn merge_owned(into: &mut Counts, from: &BTreeMap<String, u64>) {
-    for (name, count) in from {
-        match into.get_mut(name.as_str()) {
-            Some(total) => *total += count,
-            None => {
-                into.insert(name.clone().into(), *count);
-            }
-        }
-    }
-}
-
 fn most(one: Option<f64>, other: Option<f64>) -> Option<f64> {
     one.into_iter().chain(other).reduce(f64::max)
 }
@@ -417,12 +406,7 @@ impl SecondMerge {
             (&mut sum.counts, &row.counts),
             (&mut sum.errors, &row.errors),
         ] {
-            for (name, count) in from {
-                match into.get_mut(name) {
-                    Some(total) => *total += count,
-                    None => drop(into.insert(name.clone(), *count)),
-                }
-            }
+            merge_counts(into, from);
         }
     }
 

@@ -6,7 +6,7 @@ use load::driver::{Driver, Findings, ValidPlan};
 use load::redact;
 use measure::audit;
 use measure::result::{AuditInputs, OpeningTime, Operations, RunResult, Second, SeriesResult};
-use measure::tally::{Tally, owned};
+use measure::tally::Tally;
 use measure::threshold::Threshold;
 use measure::throughput::{Offer, Throughput};
 use measure::warning::EndedBy;
@@ -120,8 +120,8 @@ pub(crate) fn conclude<D: Driver>(
         plan_sentence: description.sentence.clone(),
         operations,
         throughput: Some(throughput),
-        counts: owned(&total.counts),
-        errors: owned(&total.errors),
+        counts: total.counts.clone(),
+        errors: total.errors.clone(),
         series: series.collect(),
         lag: SeriesResult::from_distribution("lag", &total.lag),
         seconds,

@@ -3,17 +3,18 @@
 //! The driver defines what a case tests; this module knows only names and outcomes.
 
 use std::collections::BTreeMap;
-use std::fmt::{self, Write as _};
+use std::fmt::{self, Debug, Write as _};
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
+use anyhow::ensure;
 use clap::Args;
 use serde::{Serialize, Serializer};
-use subject::daemon::Prepared;
+use subject::daemon::{Daemon, Prepared};
 
 use crate::failure::Failure;
-use crate::launcher::{self, note};
+use crate::launcher::{self, Launcher, note};
 use crate::output;
 use load::clock;
 use load::plan::Invalid;
@@ -95,6 +96,25 @@ impl<C> Suite<C> {
         Ok(report.is_passed())
     }
 
+    /// Attempts the cases of these names, one after the other. Returns their number as text.
+    ///
+    /// # Errors
+    /// The failed cases, each with its reason.
+    pub fn smoke(
+        mut self,
+        names: &[&str],
+        attempt: impl Fn(&C) -> anyhow::Result<()>,
+    ) -> anyhow::Result<String> {
+        self.cases.retain(|case| names.contains(&(self.name)(case)));
+        let failed = self.cases.iter().filter_map(|case| {
+            let error = attempt(case).err()?;
+            Some(format!("{}: {error:#}", (self.name)(case)))
+        });
+        let failed: Vec<String> = failed.collect();
+        ensure!(failed.is_empty(), "{}", failed.join("\n  "));
+        Ok(format!("{} cases", self.cases.len()))
+    }
+
     /// Keeps the cases whose names contain the words of `--only`, or all cases without it.
     fn select(&mut self, only: Option<&str>) -> Result<(), Failure> {
         let Some(words) = only else { return Ok(()) };
@@ -109,6 +129,53 @@ impl<C> Suite<C> {
         self.cases.retain(|case| (self.name)(case).contains(words));
         Ok(())
     }
+}
+
+/// Returns the URL of a launched daemon.
+///
+/// # Errors
+/// Its manifest has none.
+pub fn url(daemon: &Daemon) -> Result<&str, Invalid> {
+    let problem = "is missing in the daemon's manifest: see daemons/README.md";
+    let url = daemon.endpoint().url.as_deref();
+    url.ok_or_else(|| Invalid::new("url", problem))
+}
+
+/// Returns the outcomes of cases on these daemons.
+///
+/// # Errors
+/// A daemon has ended by itself, although no case failed.
+pub fn survived(
+    launcher: &Launcher,
+    daemons: &[Daemon],
+    cases: Vec<Finished>,
+) -> Result<Vec<Finished>, Failure> {
+    let is_passed = cases.iter().all(Finished::is_passed);
+    for daemon in daemons {
+        match launcher.death(daemon, !is_passed) {
+            Some(death) if is_passed => return Err(Failure::Run(anyhow::Error::msg(death))),
+            Some(death) => output::note(&format!("error: {death}")),
+            None => {}
+        }
+    }
+    Ok(cases)
+}
+
+/// Asserts that two values are equal; `what` names them in the error.
+///
+/// # Errors
+/// Both values.
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "a case compares what it has just received"
+)]
+pub fn expect_eq<T: Debug + PartialEq<U>, U: Debug>(
+    what: &str,
+    seen: T,
+    expected: U,
+) -> anyhow::Result<()> {
+    ensure!(seen == expected, "{what}: {seen:?}, expected {expected:?}");
+    Ok(())
 }
 
 /// Calls `run` for each item, on this many threads at a time. Returns the results in the order of the items.

@@ -87,7 +87,6 @@ pub async fn run_async<H: AsyncHandler, F: Future<Output = ()>>(
     }
     let state = &mut *shared.borrow_mut();
     handler.give_up(state)?;
-    state.count_begun();
     state.count_missed(0);
     Ok(connections)
 }
@@ -106,7 +105,6 @@ fn turn<H: AsyncHandler>(
         }
     };
     let next_turn = handler.turn(state)?;
-    state.count_begun();
     state.end_turn();
     let deadline = state.deadline(handler.drained(state));
     let is_idle = handler.is_idle(state);

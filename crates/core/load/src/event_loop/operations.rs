@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::future::Future;
 
+use measure::counters::Counter;
 use measure::tally::Series;
 
 use super::futures::{AsyncHandler, run_async};
@@ -11,7 +12,7 @@ use super::state::{LoopState, Options};
 use crate::clock;
 use crate::driver::Worker;
 use crate::pacer::Start;
-use crate::recorder::{Recorder, WARMUP};
+use crate::recorder::Recorder;
 use crate::schedule::Share;
 
 /// Time after which a client that could not be opened takes another operation, nanoseconds.
@@ -213,7 +214,7 @@ impl<C> Clients<C> {
                     self.open += 1;
                     state.record.begin();
                 } else {
-                    state.record.count(WARMUP, 1);
+                    state.record.count(Counter::WARMUP, 1);
                 }
                 self.jobs
                     .push_back((slot, Some(Operation { start, record })));

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use measure::counters::Counter;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +11,7 @@ use crate::clock;
 use crate::driver::{Cancellation, Phases, Worker};
 use crate::opening_phase::WorkerOpening;
 use crate::pacer::{Pacer, Start, Tick};
-use crate::recorder::{MISSED, MISSED_WAITING, Recorder, WARMUP};
+use crate::recorder::Recorder;
 use crate::schedule::Share;
 
 /// Interval of the timers of [`Pacing::Quantum`].
@@ -93,10 +94,6 @@ pub struct LoopState<T> {
     opening: WorkerOpening,
     cancellation: Arc<Cancellation>,
     second_ends: u64,
-    /// Operations that began in this turn, of the measured time and of the warm-up. Counting by name is more expensive
-    /// than adding.
-    begun: u64,
-    begun_in_warmup: u64,
     /// Missed operations that are counted already.
     missed: u64,
     is_woken: bool,
@@ -118,8 +115,6 @@ impl<T> LoopState<T> {
             opening: worker.opening,
             cancellation: worker.cancellation,
             second_ends: 0,
-            begun: 0,
-            begun_in_warmup: 0,
             missed: 0,
             is_woken: false,
         }
@@ -163,24 +158,13 @@ impl<T> LoopState<T> {
         Some(start)
     }
 
-    fn begin(&mut self, start: Start) {
+    fn begin(&self, start: Start) {
         if self.options.begins_at_start {
             if self.phases.counts(start.at) {
-                self.begun += 1
+                self.record.begin()
             } else {
-                self.begun_in_warmup += 1
+                self.record.count(Counter::WARMUP, 1)
             }
-        }
-    }
-
-    /// Counts the operations that began.
-    pub(super) fn count_begun(&mut self) {
-        if self.begun > 0 {
-            self.record.begin_many(std::mem::take(&mut self.begun));
-        }
-        if self.begun_in_warmup > 0 {
-            let begun = std::mem::take(&mut self.begun_in_warmup);
-            self.record.count(WARMUP, begun);
         }
     }
 
@@ -256,10 +240,10 @@ impl<T> LoopState<T> {
         let more = waiting + missed - self.missed;
         self.missed = missed;
         if more > 0 {
-            self.record.count(MISSED, more);
+            self.record.count(Counter::MISSED, more);
         }
         if waiting > 0 {
-            self.record.count(MISSED_WAITING, waiting);
+            self.record.count(Counter::MISSED_WAITING, waiting);
         }
     }
 }

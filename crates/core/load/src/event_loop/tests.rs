@@ -48,7 +48,7 @@ impl Run {
         let (send, worker_seconds) = tokio::sync::mpsc::unbounded_channel();
         let (_, take) = std::sync::mpsc::channel();
         let cancellation = Arc::new(Cancellation::new().unwrap());
-        let record = Recorder::new(0, phases.origin, Tally::new(SERIES), send, take);
+        let record = Recorder::new(0, phases.origin, Tally::new(SERIES), &[], send, take);
         let worker = Worker {
             share: Share::ALL,
             pacer: Pacer::new(phases.begin, phases.end, vec![schedule]),

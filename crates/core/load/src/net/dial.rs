@@ -16,6 +16,29 @@ use crate::net::sources::Sources;
 /// Ports that are tried before giving up.
 const TRIES: usize = 16;
 
+/// The kind of error of a connection attempt that was refused.
+pub const REFUSED: &str = "refused";
+/// The connection attempt timed out.
+pub const CONNECT_TIMEOUT: &str = "connect_timeout";
+/// The connection attempt failed for another reason.
+pub const CONNECT: &str = "connect";
+/// The process reached its limit of open descriptors.
+pub const DESCRIPTORS: &str = "descriptors";
+/// No source port is left.
+pub const PORTS: &str = "ports";
+
+/// Returns the kind of error of a failed connection attempt.
+#[must_use]
+pub fn connect_error(errno: Errno) -> &'static str {
+    match errno {
+        Errno::ECONNREFUSED | Errno::ENOENT => REFUSED,
+        Errno::ETIMEDOUT => CONNECT_TIMEOUT,
+        Errno::EMFILE | Errno::ENFILE => DESCRIPTORS,
+        Errno::EADDRNOTAVAIL | Errno::EADDRINUSE => PORTS,
+        _ => CONNECT,
+    }
+}
+
 /// The endpoint of a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Peer {

@@ -75,7 +75,8 @@ pub fn read<D: DeserializeOwned>(path: &Path) -> Result<Plan<D>, PlanError> {
     if text.trim_start_matches('\u{feff}').trim().is_empty() {
         return Err(PlanError::Empty(shown()));
     }
-    let plan: Plan<D> = document::parse(&text).map_err(|problem| PlanError::Malformed {
+    let plan = document::parse_with_table(&text, "driver");
+    let plan: Plan<D> = plan.map_err(|problem| PlanError::Malformed {
         path: shown(),
         problem,
     })?;

@@ -75,6 +75,18 @@ impl Level {
 }
 
 impl Suite {
+    /// Creates a suite of one run of each daemon, with the plan as it is.
+    #[must_use]
+    pub fn new(daemons: Vec<String>) -> Self {
+        Self {
+            daemons,
+            repeat: once(),
+            retry_invalid: twice(),
+            levels: Vec::new(),
+            capacity: None,
+        }
+    }
+
     /// Checks all that can be known before a run.
     ///
     /// # Errors

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use measure::tally::{Counts, Series, Tally};
+use measure::counters::Counters;
+use measure::tally::{Counts, Series, Tally, add};
 
 use crate::clock;
 use crate::driver::{Cancellation, Phases};
@@ -50,14 +51,16 @@ impl MeasuredTime {
         matches!(self.state, State::Within(..))
     }
 
-    /// Advances to `now`, once everything that happened before is in the tally.
-    pub(super) fn turn(&mut self, now: u64, tally: &mut Tally) {
+    /// Advances to `now`, once everything that happened before is in the counters or in the tally.
+    pub(super) fn turn(&mut self, now: u64, counters: &Counters, tally: &mut Tally) {
         self.now = None;
         if matches!(self.state, State::Before) && now >= self.phases.measure {
+            counters.move_to(&mut tally.counts);
             self.state = State::Within(tally.counts.clone(), tally.errors.values().sum());
         }
         let end = self.phases.end.min(self.cancellation.requested_at());
         if self.is_within() && now >= end {
+            counters.move_to(&mut tally.counts);
             self.set_apart(tally);
             self.state = State::After;
         }
@@ -72,7 +75,7 @@ impl MeasuredTime {
         for (name, count) in &tally.counts {
             let more = count - counts.get(name).unwrap_or(&0);
             if more > 0 {
-                *measured.counts.entry(name.clone()).or_default() += more;
+                add(&mut measured.counts, name, more);
             }
         }
         let failed: u64 = tally.errors.values().sum();

@@ -1,7 +1,8 @@
 //! Tests one recorder with times that the tests choose.
 
 use measure::disturbance::Stalls;
-use measure::spec::{SeriesRole, SeriesSpec};
+use measure::spec::CounterRole::Detail;
+use measure::spec::{CounterSpec, SeriesRole, SeriesSpec};
 
 use super::stalls::HEARTBEAT_NS;
 use super::*;
@@ -11,6 +12,12 @@ const SERIES: &[SeriesSpec] = &[
     SeriesSpec::new("one", SeriesRole::Main),
     SeriesSpec::new("two", SeriesRole::Main),
 ];
+
+measure::counters! {
+    APPLES = CounterSpec::new("apples", "apples", Detail);
+    PEARS = CounterSpec::new("pears", "pears", Detail);
+    PLUMS = CounterSpec::new("plums", "plums", Detail);
+}
 
 /// Returns the phases of a load that is measured from its start and has no end.
 fn endless(origin: u64) -> Phases {
@@ -30,7 +37,7 @@ fn a_thread_whose_seconds_are_not_read_waits_before_it_takes_all_memory() {
     give.send(Tally::new(&SERIES[..1])).unwrap();
     let seconds = 3 * TALLIES as u64;
     let thread = std::thread::spawn(move || {
-        let record = Recorder::new(0, 0, Tally::new(&SERIES[..1]), send, take);
+        let record = Recorder::new(0, 0, Tally::new(&SERIES[..1]), &[], send, take);
         (1..=seconds).for_each(|second| {
             record.tick(second * SECOND_NS);
         });
@@ -55,7 +62,7 @@ fn a_thread_whose_seconds_are_not_read_waits_before_it_takes_all_memory() {
 fn stalls(turns: &[(u64, u64)]) -> Vec<(u64, Stalls)> {
     let (send, mut sent) = tokio::sync::mpsc::unbounded_channel();
     let (_give, take) = std::sync::mpsc::channel();
-    let record = Recorder::new(0, 0, Tally::new(&SERIES[..1]), send, take);
+    let record = Recorder::new(0, 0, Tally::new(&SERIES[..1]), &[], send, take);
     for (now, until) in turns {
         record.tick(now * MS);
         assert!(record.wait_until(until * MS, now * MS, false) <= now * MS + HEARTBEAT_NS);
@@ -77,7 +84,7 @@ fn stalls(turns: &[(u64, u64)]) -> Vec<(u64, Stalls)> {
 fn operations_begun_in_a_long_turn_may_have_begun_at_its_end() {
     let (send, mut sent) = tokio::sync::mpsc::unbounded_channel();
     let (_give, take) = std::sync::mpsc::channel();
-    let record = Recorder::new(0, 0, Tally::new(&SERIES[..1]), send, take);
+    let record = Recorder::new(0, 0, Tally::new(&SERIES[..1]), &[], send, take);
     record.tick(MS);
     record.begin_many(100);
     record.tick(401 * MS);
@@ -120,7 +127,7 @@ fn a_loop_that_turns_later_than_it_said_has_stalled() {
 fn a_turn_that_works_for_long_is_no_stall() {
     let (send, mut sent) = tokio::sync::mpsc::unbounded_channel();
     let (_give, take) = std::sync::mpsc::channel();
-    let record = Recorder::new(0, 0, Tally::new(&SERIES[..1]), send, take);
+    let record = Recorder::new(0, 0, Tally::new(&SERIES[..1]), &[], send, take);
     record.tick(MS);
     record.wait_until(MS, MS, false);
     let begun = clock::thread_cpu_ns();
@@ -135,7 +142,7 @@ fn a_turn_that_works_for_long_is_no_stall() {
 fn open_operations_are_integrated_over_the_seconds_in_which_they_were_open() {
     let (send, mut sent) = tokio::sync::mpsc::unbounded_channel();
     let (_give, take) = std::sync::mpsc::channel();
-    let record = Recorder::new(0, 0, Tally::new(&SERIES[..1]), send, take);
+    let record = Recorder::new(0, 0, Tally::new(&SERIES[..1]), &[], send, take);
     record.begin();
     record.tick(100 * MS);
     record.begin_many(2);
@@ -170,7 +177,7 @@ fn measured(work: impl FnOnce(&Recorder, u64)) -> Vec<(u64, u64, u64)> {
         drained: origin + 9_000 * MS,
     };
     let cancellation = Arc::new(Cancellation::new().unwrap());
-    let record = Recorder::new(0, origin, Tally::new(&SERIES[..1]), send, take).measuring(
+    let record = Recorder::new(0, origin, Tally::new(&SERIES[..1]), &[], send, take).measuring(
         phases,
         &cancellation,
         Series(0),
@@ -184,6 +191,30 @@ fn measured(work: impl FnOnce(&Recorder, u64)) -> Vec<(u64, u64, u64)> {
         rows.push((worker_second.second, of(OK), measured.failed));
     }
     rows
+}
+
+#[test]
+fn a_counter_is_in_the_second_in_which_it_was_counted_and_absent_from_the_others() {
+    let (send, mut sent) = tokio::sync::mpsc::unbounded_channel();
+    let (_give, take) = std::sync::mpsc::channel();
+    let record = Recorder::new(0, 0, Tally::new(SERIES), COUNTERS, send, take);
+    record.count(APPLES, 2);
+    record.count(APPLES, 3);
+    record.count(PEARS, 0);
+    record.add(PLUMS, 0);
+    record.count_by_name("plums at run time", 1);
+    record.tick(SECOND_NS);
+    record.count(PLUMS, 4);
+    record.count_by_name(PLUMS.name(), 1);
+    record.finish(Ok(()));
+    let mut rows = std::iter::from_fn(|| sent.try_recv().ok()).map(|second| second.tally.counts);
+    let first = [("apples", 5), ("pears", 0), ("plums at run time", 1)];
+    for counts in [&first[..], &[("plums", 5)]] {
+        let expected = counts
+            .iter()
+            .map(|(name, count)| ((*name).to_owned(), *count));
+        assert_eq!(rows.next().unwrap(), expected.collect());
+    }
 }
 
 #[test]
@@ -222,7 +253,7 @@ fn the_measured_time_ends_where_the_run_is_asked_to() {
     let origin = clock::now();
     let phases = endless(origin);
     let cancellation = Arc::new(Cancellation::new().unwrap());
-    let record = Recorder::new(0, origin, Tally::new(&SERIES[..1]), send, take).measuring(
+    let record = Recorder::new(0, origin, Tally::new(&SERIES[..1]), &[], send, take).measuring(
         phases,
         &cancellation,
         Series(0),
@@ -249,7 +280,7 @@ fn response_times_are_held_against_the_times_that_they_were_due() {
     let origin = now - 10 * SECOND_NS;
     let phases = endless(origin);
     let cancellation = Arc::new(Cancellation::new().unwrap());
-    let record = Recorder::new(0, origin, Tally::new(SERIES), send, take).measuring(
+    let record = Recorder::new(0, origin, Tally::new(SERIES), &[], send, take).measuring(
         phases,
         &cancellation,
         Series(1),

@@ -38,8 +38,8 @@ impl RunResult {
     }
 
     /// Returns a counter by name, or 0 if it was not counted.
-    pub fn count(&self, name: &str) -> u64 {
-        self.counts.get(name).copied().unwrap_or(0)
+    pub fn count(&self, name: impl AsRef<str>) -> u64 {
+        self.counts.get(name.as_ref()).copied().unwrap_or(0)
     }
 
     /// Returns the sum of the counters with a role, or `None` if none of them was counted.
@@ -166,7 +166,8 @@ impl RunResult {
     ///
     /// For a result without a [`Throughput`](crate::throughput::Throughput), the rate covers the full seconds of the
     /// measured time; for an imported one, the whole run.
-    pub fn per_second(&self, name: &str) -> Option<f64> {
+    pub fn per_second(&self, name: impl AsRef<str>) -> Option<f64> {
+        let name = name.as_ref();
         match &self.throughput {
             Some(throughput) => throughput.per_second(throughput.count(name)),
             None if self.imported.is_some() => {

@@ -2,7 +2,7 @@
 
 use amq_protocol::protocol::basic::{AMQPProperties, Publish};
 use amqp_client::stamp::{Stamp, stream};
-use amqp_perftest::wire::Template;
+use amqp_perftest::engine::wire::Template;
 
 pub(crate) fn stamp(sequence: u64) -> Stamp {
     Stamp {

@@ -85,7 +85,7 @@ impl LostConnections {
 
     pub(crate) fn on_failed_attempt(&mut self, error: &SessionError) {
         if let Some(kind) = outcome::exhausted(error) {
-            self.record.count(kind, 1);
+            self.record.count_by_name(kind, 1);
         }
         self.reason = error.to_string();
     }

@@ -142,12 +142,12 @@ impl Consumer {
         io: &mut impl Perform,
     ) {
         let auto_ack = state.run.plan.driver.auto_ack;
-        state.counts.delivered += 1;
+        state.record.count(count::DELIVERED, 1);
         if state.stage == Stage::Closing && !auto_ack {
             // It can no longer be acknowledged: it returns to its queue, and has not arrived.
             return;
         }
-        if state.may_end_early && !self.is_wanted(state, received.tag, now, io) {
+        if state.run.ending.may_come() && !self.is_wanted(state, received.tag, now, io) {
             return;
         }
         let delivery = Delivery {
@@ -155,14 +155,8 @@ impl Consumer {
             redelivered: received.redelivered,
             counts: state.accept(self.number, received, now),
         };
-        if auto_ack {
-            state.counts.consumed += u64::from(delivery.counts);
-        }
-        if !state.is_timed {
-            if !auto_ack {
-                self.acknowledge(state, delivery, io);
-            }
-            return;
+        if auto_ack && delivery.counts {
+            state.record.count(count::CONSUMED, 1);
         }
         let done = self.pace.done(now);
         if !auto_ack && done <= now && self.busy.is_empty() {
@@ -182,7 +176,7 @@ impl Consumer {
         now: u64,
         io: &mut impl Perform,
     ) -> bool {
-        state.last_delivery = now;
+        state.on_activity(now);
         let auto_ack = state.run.plan.driver.auto_ack;
         if self.quota.takes(now, &state.run.ending) {
             if self.quota.is_full() {
@@ -208,7 +202,9 @@ impl Consumer {
             redelivered,
             counts,
         } = delivery;
-        state.counts.consumed += u64::from(counts);
+        if counts {
+            state.record.count(count::CONSUMED, 1);
+        }
         let settings = &state.run.plan.driver;
         if !redelivered {
             let refuses = settings.refuses(self.delivered);
@@ -279,7 +275,9 @@ impl Consumer {
         if state.run.ending.queries_depth() {
             self.on_found_empty(state, io);
         }
-        state.counts.empty += u64::from(state.phases.is_measuring(now));
+        if state.phases.is_measuring(now) {
+            state.record.count(count::EMPTY_GETS, 1);
+        }
         self.on_answer(state, now, io);
     }
 
@@ -308,7 +306,7 @@ impl Consumer {
     ) {
         let run = state.run;
         if !self.busy.is_empty() {
-            state.last_delivery = now;
+            state.on_activity(now);
         } else if self.quota.is_full() {
             self.finish(state, io);
         } else if run.ending.queries_depth()

@@ -92,8 +92,8 @@ impl Publisher {
     }
 
     /// Adds a start: a message of a schedule, or the first one of an unpaced publisher.
-    pub(crate) fn start(&mut self, start: Start, is_paced: bool) {
-        self.starts.add(start, is_paced);
+    pub(crate) fn start(&mut self, start: Start, state: &WorkerState<'_>) {
+        self.starts.add(start, state.is_paced());
     }
 
     /// Returns how many messages could be published now.
@@ -189,15 +189,15 @@ impl Publisher {
 
     pub(crate) fn end_batch(&self, state: &mut WorkerState<'_>, batch: &Batch) {
         let [warmup, counted] = [0, 1].map(|at| self.written[at] - batch.before[at]);
-        let counts = &mut state.counts;
-        counts.begun += counted;
-        counts.published += counted;
-        counts.warmup += warmup;
-        counts.published_of_warmup += warmup;
+        let record = &state.record;
+        record.begin_many(counted);
+        record.add(count::PUBLISHED, counted);
+        record.add(count::WARMUP, warmup);
+        record.add(count::WRITTEN, warmup + counted);
+        record.count_of_warmup(count::PUBLISHED, warmup);
         if batch.ends_when_written {
-            counts.ok_of_warmup += warmup;
+            record.ok_of_warmup(warmup);
         }
-        counts.written += warmup + counted;
         state.run.ledger.published(warmup + counted);
     }
 
@@ -207,7 +207,7 @@ impl Publisher {
             return;
         }
         let now = now();
-        state.counts.ok += self.unsent.len() as u64;
+        state.record.ok_many(self.unsent.len() as u64);
         for start in self.unsent.drain(..) {
             state.record.value(PUBLISH, now.saturating_sub(start));
         }
@@ -285,13 +285,12 @@ impl Publisher {
             return;
         }
         let ok = u64::from(!run.ends_at_arrival() && !ended);
+        record.count_of(counts, count::CONFIRMED, 1);
         if counts {
-            state.counts.confirmed += 1;
             record.value(CONFIRM, now.saturating_sub(start));
-            state.counts.ok += ok;
+            record.ok_many(ok);
         } else {
-            state.counts.confirmed_of_warmup += 1;
-            state.counts.ok_of_warmup += ok;
+            record.ok_of_warmup(ok);
         }
     }
 
@@ -381,7 +380,7 @@ pub(crate) fn end_publishing<P: AsMut<Publisher>, T>(
     producers: &mut [P],
     now: u64,
 ) {
-    if state.has_published {
+    if state.has_published() {
         return;
     }
     let any = |producers: &mut [P], holds: fn(&Publisher) -> bool| {

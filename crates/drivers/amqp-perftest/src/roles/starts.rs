@@ -9,8 +9,8 @@ use load::pacer::{Pacer, Start};
 use load::plan::Group;
 use load::schedule::{Schedule, Share};
 
-use crate::run::Run;
 use crate::settings::{PRODUCERS, Settings};
+use crate::shared::Shared;
 
 /// Starts taken from the schedule before connections are served again.
 const STARTS_AT_ONCE: usize = 4096;
@@ -82,7 +82,7 @@ pub(crate) fn loop_options() -> Options {
 }
 
 /// Returns the pacer of a worker's producers: its share of the producers' schedule.
-pub(crate) fn schedule(run: &Run, worker: &Worker) -> Pacer {
+pub(crate) fn schedule(run: &Shared, worker: &Worker) -> Pacer {
     let phases = worker.phases;
     let index = run.layout.worker(worker.share);
     let mut groups = run.plan.groups.iter();
@@ -99,7 +99,7 @@ pub(crate) fn schedule(run: &Run, worker: &Worker) -> Pacer {
 
 /// Returns the schedule of producers with random start delays: each then keeps its part of the rate, or publishes
 /// unpaced.
-fn delayed(run: &Run, group: &Group, most: Duration, share: Share) -> Schedule {
+fn delayed(run: &Shared, group: &Group, most: Duration, share: Share) -> Schedule {
     let producers = run.layout.producers;
     let interval = |rate: f64| Duration::try_from_secs_f64(producers as f64 / rate);
     // A rate too low to schedule another start must not end the run.

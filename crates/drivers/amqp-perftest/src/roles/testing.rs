@@ -15,8 +15,8 @@ use measure::tally::Tally;
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::nodes::Nodes;
-use crate::run::Run;
 use crate::settings::{CONSUMERS, PRODUCERS, Settings};
+use crate::shared::Shared;
 use crate::spec::SPEC;
 
 /// Nanoseconds at which the load of a test begins.
@@ -28,7 +28,7 @@ pub(crate) const TIMELINE: Timeline =
     Timeline::new(Duration::from_nanos(MEASURE_NS), Duration::ZERO);
 
 /// Returns a run of one producer with this rate, or unpaced, and of `consumers` consumers.
-pub(super) fn run(settings: Settings, rate: Option<f64>, consumers: u64) -> Run {
+pub(super) fn run(settings: Settings, rate: Option<f64>, consumers: u64) -> Shared {
     let producers = Group {
         rate,
         ..Group::new(PRODUCERS, u64::from(rate.is_none()))
@@ -37,7 +37,7 @@ pub(super) fn run(settings: Settings, rate: Option<f64>, consumers: u64) -> Run 
     let groups = [producers].into_iter().chain(consumers).collect();
     let plan = Plan::new("test", TIMELINE, groups, settings);
     let nodes = Nodes::of_run(["amqp://127.0.0.1:1/"].into_iter(), &plan.driver).unwrap();
-    Run::new(&plan, nodes.unwrap(), &WorkerRange::all(1)).unwrap()
+    Shared::new(&plan, nodes.unwrap(), &WorkerRange::all(1)).unwrap()
 }
 
 /// The counts and times that a worker has recorded.
@@ -51,7 +51,14 @@ pub(crate) fn worker() -> (Worker, Recorded) {
     let phases = Phases::new(TIMELINE, ORIGIN);
     let (send, intervals) = tokio::sync::mpsc::unbounded_channel();
     let (_, clean) = std::sync::mpsc::channel();
-    let record = Recorder::new(0, ORIGIN, Tally::new(&SPEC.series), send, clean);
+    let record = Recorder::new(
+        0,
+        ORIGIN,
+        Tally::new(&SPEC.series),
+        &SPEC.counters,
+        send,
+        clean,
+    );
     let worker = Worker {
         share: Share::ALL,
         pacer: Pacer::new(phases.begin, phases.end, Vec::new()),

@@ -6,10 +6,10 @@ use load::pacer::Pacer;
 use load::recorder::Recorder;
 
 use super::connection::{Lost, LostConnections};
-use crate::counts::Counts;
 use crate::ledger::{Arrival, KEPT};
-use crate::run::Run;
+use crate::outcome::count;
 use crate::settings::{self, PRODUCERS};
+use crate::shared::Shared;
 use amqp_client::stamp::Stamp;
 
 /// Interval between checks for the end once everything is published, and between checks for an early end.
@@ -29,24 +29,20 @@ pub(crate) enum Stage {
 /// State of one worker that its publishers and consumers share.
 #[derive(Debug)]
 pub(crate) struct WorkerState<'a> {
-    pub(crate) run: &'a Run,
+    pub(crate) run: &'a Shared,
     pub(crate) record: Recorder,
     /// The phases, as they are in this turn of the loop.
     pub(crate) phases: Phases,
     pub(crate) stage: Stage,
-    pub(crate) counts: Counts,
-    pub(crate) arrivals: Vec<Arrival>,
     pub(crate) lost: LostConnections,
+    arrivals: Vec<Arrival>,
     /// True if this is one of the workers that publish.
     publishes: bool,
-    pub(crate) is_paced: bool,
-    pub(crate) is_timed: bool,
-    pub(crate) has_published: bool,
-    /// Set if the run may end early. The next fields hold when that is checked next, when a consumer was last active,
-    /// and whether the run has ended early.
-    pub(crate) may_end_early: bool,
+    is_paced: bool,
+    has_published: bool,
+    /// Time of the next check for an early end, and the last at which a consumer was active.
     next_check: u64,
-    pub(crate) last_delivery: u64,
+    last_activity: u64,
     ends_early: bool,
 }
 
@@ -64,7 +60,7 @@ pub struct ReceivedMessage {
 }
 
 impl<'a> WorkerState<'a> {
-    pub(crate) fn new(run: &'a Run, worker: &Worker) -> Self {
+    pub(crate) fn new(run: &'a Shared, worker: &Worker) -> Self {
         run.begin(worker);
         let index = run.layout.worker(worker.share);
         let group = settings::group(&run.plan, PRODUCERS);
@@ -73,16 +69,13 @@ impl<'a> WorkerState<'a> {
             record: worker.record.clone(),
             phases: worker.phases,
             stage: Stage::Load,
-            counts: Counts::default(),
-            arrivals: Vec::with_capacity(KEPT),
             lost: LostConnections::new(worker.record.clone()),
+            arrivals: Vec::with_capacity(KEPT),
             publishes: index < run.layout.publishers(),
             is_paced: group.is_some_and(|group| group.clients == 0),
-            is_timed: run.plan.driver.times_consumers(),
             has_published: false,
-            may_end_early: run.ending.may_come(),
             next_check: 0,
-            last_delivery: worker.phases.origin,
+            last_activity: worker.phases.origin,
             ends_early: false,
         }
     }
@@ -94,6 +87,31 @@ impl<'a> WorkerState<'a> {
         let published = self.run.published_all();
         let late = self.phases.drained.saturating_add(pacer.overrun());
         published.map_or(late, |at| at + drain)
+    }
+
+    /// Returns true if starts come from a schedule.
+    pub(crate) fn is_paced(&self) -> bool {
+        self.is_paced
+    }
+
+    /// Returns true once nothing more is published by this worker.
+    pub(crate) fn has_published(&self) -> bool {
+        self.has_published
+    }
+
+    /// Returns true if arrivals wait for [`hand_in`](Self::hand_in).
+    pub(crate) fn has_arrivals(&self) -> bool {
+        !self.arrivals.is_empty()
+    }
+
+    /// Returns true if the worker may be done soon.
+    pub(crate) fn checks_for_end(&self) -> bool {
+        self.has_published || self.run.ending.may_come()
+    }
+
+    /// Notes that a consumer is active, which puts off an early end.
+    pub(crate) fn on_activity(&mut self, now: u64) {
+        self.last_activity = now;
     }
 
     /// Handles the end of publishing, after which `written` messages of each stream are to be accounted for.
@@ -111,7 +129,7 @@ impl<'a> WorkerState<'a> {
 
     /// Begins a check for an early end (--cmessages, --exit-when), if one is due. Returns true if it is.
     pub(crate) fn begin_end_check(&mut self, now: u64) -> bool {
-        let is_due = self.may_end_early && now >= self.next_check;
+        let is_due = self.run.ending.may_come() && now >= self.next_check;
         if is_due {
             self.next_check = now + CHECK_INTERVAL_NS;
         }
@@ -122,7 +140,7 @@ impl<'a> WorkerState<'a> {
     pub(crate) fn ends_now<T>(&mut self, cx: &mut LoopState<T>) -> bool {
         let now = cx.now;
         let ending = &self.run.ending;
-        ending.on_activity(self.last_delivery);
+        ending.on_activity(self.last_activity);
         let ends = !self.ends_early && now >= self.phases.measure && ending.has_come(now);
         if ends {
             self.ends_early = true;
@@ -140,7 +158,7 @@ impl<'a> WorkerState<'a> {
         match received.stamp {
             Some(stamp) if !received.is_intact => {
                 if !run.is_damaged(&stamp, &self.record) {
-                    self.counts.foreign += 1;
+                    self.record.count(count::FOREIGN, 1);
                 }
             }
             Some(stamp) if run.is_ours(&stamp, &self.phases, now) => {
@@ -151,16 +169,20 @@ impl<'a> WorkerState<'a> {
                     latency: run.latency(&stamp, now),
                     redelivered: received.redelivered,
                 });
+                // One read may bring more than fit: the list must not grow in the load.
+                if self.arrivals.len() == KEPT {
+                    self.hand_in();
+                }
                 let counts = run.counts(stamp.stream);
-                if counts {
-                    self.counts.redelivered += u64::from(received.redelivered);
-                } else {
-                    self.counts.consumed_of_warmup += 1;
+                if !counts {
+                    self.record.count_of_warmup(count::CONSUMED, 1);
+                } else if received.redelivered {
+                    self.record.count(count::REDELIVERED, 1);
                 }
                 return counts;
             }
-            Some(_) if run.is_of_warmup(&self.phases, now) => self.counts.warmup += 1,
-            _ => self.counts.foreign += 1,
+            Some(_) if run.is_of_warmup(&self.phases, now) => self.record.count(count::WARMUP, 1),
+            _ => self.record.count(count::FOREIGN, 1),
         }
         false
     }
@@ -174,10 +196,5 @@ impl<'a> WorkerState<'a> {
     pub(crate) fn on_lost(&mut self, number: u64, lost: &Lost) {
         self.lost.add(number, lost, self.phases.origin);
         self.hand_in();
-    }
-
-    /// Records the counts since the last call.
-    pub(crate) fn write_counts(&mut self) {
-        self.counts.write(&self.record);
     }
 }

@@ -80,11 +80,7 @@ fn a_way_to_consume_that_cannot_be_is_refused() {
 
 /// Returns a null broker with `messages` messages of an earlier run in the queue `there`.
 fn backlog(messages: &str) -> NullBroker {
-    let script = Script {
-        queues: vec!["there".to_owned()],
-        ..Script::default()
-    };
-    let broker = NullBroker::start(script).unwrap();
+    let broker = NullBroker::start(Script::with_queue("there")).unwrap();
     let fill = ["--queue", "there", "--predeclared", "--consumers", "0"];
     run_on(
         &broker.uri(),
@@ -128,10 +124,9 @@ fn a_queue_is_drained_with_lapin_and_the_run_ends_when_it_is_empty() {
 fn a_consumer_that_waits_for_its_subscription_finds_the_queue_empty() {
     for engine in ENGINES {
         let script = Script {
-            queues: vec!["there".to_owned()],
             // The depth is asked for first 50 ms after the start.
             slow_consume: Duration::from_millis(300),
-            ..Script::default()
+            ..Script::with_queue("there")
         };
         let broker = NullBroker::start(script).unwrap();
         let drain = ["--exit-when", "empty", "--duration", "30s"];
@@ -377,11 +372,7 @@ fn a_number_of_0_removes_the_group_of_a_plan() {
 fn stamps_of_the_wall_clock_are_read_by_it_and_a_negative_latency_is_counted() {
     for engine in ENGINES {
         for (consumer, measured, negative) in [(&["--wall-clock"][..], 20, 0), (&[], 0, 20)] {
-            let script = Script {
-                queues: vec!["there".to_owned()],
-                ..Script::default()
-            };
-            let broker = NullBroker::start(script).unwrap();
+            let broker = NullBroker::start(Script::with_queue("there")).unwrap();
             let fill = ["--queue", "there", "--predeclared", "--consumers", "0"];
             let wall = ["--pmessages", "20", "--confirms", "--wall-clock"];
             let sent = run_on(&broker.uri(), engine, &[&fill[..], &wall].concat());
@@ -407,10 +398,7 @@ fn stamps_of_the_wall_clock_are_read_by_it_and_a_negative_latency_is_counted() {
 #[test]
 fn connections_are_spread_over_the_nodes() {
     for engine in ENGINES {
-        let shared = || Script {
-            queues: vec!["perftest".to_owned()],
-            ..Script::default()
-        };
+        let shared = || Script::with_queue("perftest");
         let nodes = [shared(), shared()].map(|script| NullBroker::start(script).unwrap());
         let uris = nodes.each_ref().map(NullBroker::uri).join(",");
         let clients = ["--producers", "2", "--consumers", "2", "--predeclared"];
@@ -431,10 +419,7 @@ fn connections_are_spread_over_the_nodes() {
 #[test]
 fn a_connection_whose_node_is_gone_goes_to_the_next() {
     for engine in ENGINES {
-        let shared = Script {
-            queues: vec!["perftest".to_owned()],
-            ..Script::default()
-        };
+        let shared = Script::with_queue("perftest");
         let gone = NullBroker::start(shared.clone()).unwrap();
         let next = NullBroker::start(shared).unwrap();
         let uris = [gone.uri(), next.uri()].join(",");
@@ -491,11 +476,7 @@ fn flags_and_bodies_of_perftest_are_those_of_the_plan() {
 #[test]
 fn arrived_messages_do_not_go_back_when_a_run_ends() {
     for engine in ENGINES {
-        let broker = NullBroker::start(Script {
-            queues: vec!["perftest".to_owned()],
-            ..Script::default()
-        })
-        .unwrap();
+        let broker = NullBroker::start(Script::with_queue("perftest")).unwrap();
         // The last three are not acknowledged with others.
         let some = [
             "--predeclared",

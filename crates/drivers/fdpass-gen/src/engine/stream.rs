@@ -5,9 +5,14 @@
 
 use std::os::fd::OwnedFd;
 
+use load::recorder::Recorder;
 use nix::errno::Errno;
 
-use crate::expect::Expected;
+use super::OK;
+use crate::expect::{Expect, Expected};
+use crate::outcome::{self, count};
+use crate::shared::{Shared, Timeouts};
+use crate::spec::{DRIFT, FIRST_BYTE, FIRST_EVENT, GAP, STREAM, TAKE};
 use fdpass_client::sse::{Fault, Reader, Seen};
 
 /// A stream in flight.
@@ -20,25 +25,25 @@ pub(crate) struct Stream {
     /// True if it began in the measured time.
     pub(crate) counted: bool,
     /// True if its times count as well.
-    pub(crate) timed: bool,
+    timed: bool,
     /// The reading behaviour of its client.
     pub(crate) reads: Reads,
     /// Index of the daemon that it was handed to.
     pub(crate) endpoint: u8,
     /// Parser state of the answer.
-    pub(crate) reader: Reader,
+    reader: Reader,
     /// The intended start.
     pub(crate) start: u64,
     /// Time at which the message was sent.
-    pub(crate) sent: u64,
+    sent: u64,
     /// Time at which the handoff was over.
-    pub(crate) handed: u64,
+    handed: u64,
     /// Time of the last bytes.
-    pub(crate) last: u64,
+    last: u64,
     /// Time of the last record.
-    pub(crate) event: u64,
+    event: u64,
     /// Bytes received.
-    pub(crate) bytes: u32,
+    bytes: u32,
     /// Bytes of its records.
     body: u32,
     /// A record cut by a read: rare, so it is a pointer.
@@ -101,8 +106,118 @@ impl Stream {
         }
     }
 
-    /// Parses a piece of the answer, and compares its records with the expected ones.
-    pub(crate) fn read(&mut self, bytes: &[u8], expected: &mut Expected) -> Result<Seen, Fault> {
+    /// Returns the number of received bytes.
+    pub(super) fn bytes(&self) -> u32 {
+        self.bytes
+    }
+
+    /// Returns the number of received records.
+    pub(super) fn records(&self) -> u32 {
+        self.reader.records()
+    }
+
+    /// Returns the time after which the stream is given up, and its outcome then.
+    #[inline]
+    pub(super) fn expires(&self, timeouts: &Timeouts) -> (u64, &'static str) {
+        let (since, timeout, outcome) = match self.bytes {
+            0 => (
+                self.handed,
+                timeouts.first_byte,
+                outcome::TIMEOUT_FIRST_BYTE,
+            ),
+            1.. => (self.last, timeouts.idle, outcome::TIMEOUT_IDLE),
+        };
+        let next_byte = since.saturating_add(timeout);
+        let end = self.handed.saturating_add(timeouts.total);
+        match self.reads {
+            Reads::Never => (next_byte.min(end), outcome::UNREAD),
+            _ if next_byte <= end => (next_byte, outcome),
+            _ => (end, outcome::TIMEOUT_TOTAL),
+        }
+    }
+
+    /// Records that the daemon has closed the handoff connection at `now`.
+    pub(super) fn taken(&self, now: u64, record: &Recorder) {
+        if self.timed {
+            record.value(TAKE, now - self.sent);
+        }
+    }
+
+    /// Takes a piece of the answer that has come at `now`: compares its records with the expected ones, and records
+    /// times and amounts.
+    pub(super) fn received(
+        &mut self,
+        bytes: &[u8],
+        now: u64,
+        expected: &mut Expected,
+        record: &Recorder,
+    ) -> Result<Seen, Fault> {
+        let first = self.bytes == 0;
+        let before = self.reader.records();
+        let piece = self.read(bytes, expected);
+        self.last = now;
+        let records = piece.as_ref().map_or(0, |piece| piece.records);
+        record.count_of(self.counted, count::BYTES, bytes.len() as u64);
+        record.count_of(self.counted, count::EVENTS, u64::from(records));
+        if self.timed {
+            if first {
+                record.value(FIRST_BYTE, now - self.handed);
+            }
+            if records > 0 {
+                match before {
+                    0 => record.value(FIRST_EVENT, now - self.start),
+                    _ => record.value(GAP, now - self.event),
+                }
+                // Records of one read have come together.
+                (1..records).for_each(|_| record.value(GAP, 1));
+            }
+        }
+        if records > 0 {
+            self.event = now;
+        }
+        piece
+    }
+
+    /// Returns the outcome once the daemon has closed the stream at `now`. Records the time of a complete one.
+    pub(super) fn closed(
+        &self,
+        now: u64,
+        shared: &Shared,
+        expected: &mut Expected,
+        record: &Recorder,
+    ) -> &'static str {
+        if self.bytes == 0 {
+            return outcome::REJECTED;
+        }
+        if !self.complete() {
+            return outcome::INCOMPLETE;
+        }
+        let messages = shared.settings.messages;
+        if messages.is_some_and(|messages| messages != self.records()) {
+            return Fault::Order.kind();
+        }
+        expected.stream_ended();
+        if self.timed {
+            let took = now - self.handed;
+            record.value(STREAM, took);
+            if let Some(nominal) = shared.nominal_ns {
+                match took.checked_sub(nominal) {
+                    Some(drift) => record.value(DRIFT, drift.max(1)),
+                    None => record.count(count::EARLY, 1),
+                }
+            }
+        }
+        if self.counted {
+            match expected.basis() {
+                Expect::Transcript => record.count(count::AS_TRANSCRIPT, 1),
+                Expect::First => record.count(count::AS_FIRST, 1),
+                Expect::Auto | Expect::Any => {}
+            }
+        }
+        OK
+    }
+
+    fn read(&mut self, bytes: &[u8], expected: &mut Expected) -> Result<Seen, Fault> {
         self.bytes = self.bytes.saturating_add(bytes.len() as u32);
         let Some(mut cut) = self.cut.take() else {
             return self.take(bytes, expected);
@@ -124,7 +239,7 @@ impl Stream {
     }
 
     /// Returns true if the stream has reached its end marker.
-    pub(crate) fn complete(&self) -> bool {
+    fn complete(&self) -> bool {
         self.reader.done() && self.cut.is_none()
     }
 }

@@ -149,36 +149,16 @@ fn a_plan_says_which_key_is_unknown_and_a_printed_plan_can_be_run() {
     drive::refused_naming(&["--plan", path], &["conections", "plan.toml"]);
     drive::refused_naming(&["--plan", "/nowhere/plan.toml"], &["/nowhere/plan.toml"]);
 
-    let printed = drive::program(folder.path())
-        .args([
-            "--rate",
-            "12.5",
-            "--arrival",
-            "poisson",
-            "--data",
-            "{}",
-            "--print-plan",
-        ])
-        .output()
-        .unwrap();
-    std::fs::write(&file, &printed.stdout).unwrap();
-    let again = drive::program(folder.path())
-        .args(["--plan", path, "--print-plan"])
-        .output()
-        .unwrap();
-    assert_eq!(
-        String::from_utf8_lossy(&again.stdout),
-        String::from_utf8_lossy(&printed.stdout)
-    );
-    let changed = drive::program(folder.path())
-        .args(["--plan", path, "--set", "groups.0.rate=99", "--print-plan"])
-        .output()
-        .unwrap();
-    assert!(
-        String::from_utf8_lossy(&changed.stdout).contains("rate = 99"),
-        "{}",
-        String::from_utf8_lossy(&changed.stderr)
-    );
+    let print = |arguments: &[&str]| {
+        let mut program = drive::program(folder.path());
+        let output = program.args(arguments).arg("--print-plan").output();
+        String::from_utf8(output.unwrap().stdout).unwrap()
+    };
+    let printed = print(&["--rate", "12.5", "--arrival", "poisson", "--data", "{}"]);
+    std::fs::write(&file, &printed).unwrap();
+    assert_eq!(print(&["--plan", path]), printed);
+    let changed = print(&["--plan", path, "--set", "groups.0.rate=99"]);
+    assert!(changed.contains("rate = 99"), "{changed}");
     drive::refused_naming(
         &["--plan", path, "--set", "groups.0.nonsense=1"],
         &["nonsense"],

@@ -3,13 +3,14 @@
 use std::fmt::Write as _;
 
 use load::plan::Group;
+use measure::counters::Counter;
 use measure::result::SeriesResult;
 use measure::tally::Distribution;
 
 use super::{Run, size, time};
-use crate::checks;
 use crate::k6::{Kind, METRICS};
 use crate::outcome::count;
+use crate::roles::checks;
 use crate::settings::open_loop;
 
 /// The column of the values.
@@ -101,7 +102,7 @@ fn users(run: &Run<'_>) -> Option<(u64, u64, u64)> {
         at > begin && at <= end
     });
     let held: Vec<u64> = measured
-        .filter_map(|row| row.counts.get(count::HELD).copied())
+        .filter_map(|row| row.counts.get(count::HELD.name()).copied())
         .collect();
     Some((*held.last()?, *held.iter().min()?, *held.iter().max()?))
 }
@@ -123,10 +124,10 @@ fn counter(run: &Run<'_>, number: u64, measured: u64) -> String {
     format!("{number:<12} {:.2}/s", run.per_second(measured))
 }
 
-fn data(run: &Run<'_>, name: &str) -> String {
-    let bytes = run.result.count(name);
+fn data(run: &Run<'_>, counter: Counter) -> String {
+    let bytes = run.result.count(counter);
     let whole = size(bytes as f64, 1000.0, " ");
-    let each_second = run.per_second(run.throughput.count(name));
+    let each_second = run.per_second(run.throughput.count(counter));
     format!("{whole:<12} {}/s", size(each_second, 1000.0, " "))
 }
 

@@ -7,7 +7,7 @@ pub(crate) mod read;
 
 use std::collections::BTreeSet;
 
-use http_load::answer::{Fault, KINDS, Reader, RequestInfo};
+use load::net::http1::{KINDS, Reader, RequestInfo, ResponseError};
 use proptest::prelude::*;
 
 use self::cases::cases;
@@ -91,7 +91,7 @@ fn a_head_without_end_is_given_up_while_it_comes() {
                 .take(RequestInfo { head: false }, piece, &mut ())
                 .err()
         });
-    assert_eq!(fault, Some(Fault::HeadTooLarge));
+    assert_eq!(fault, Some(ResponseError::HeadTooLarge));
 }
 
 proptest! {

@@ -1,84 +1,30 @@
 //! Calibration against a server whose delays are known: computed percentiles, and one stall.
 
-use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use harness_testing::calibration::{Planned, calibrate, in_turn, lateness};
+use harness_testing::calibration::{Delays, Planned, calibrate, in_turn, lateness};
 use harness_testing::peer;
 use harness_testing::program::Program;
 use harness_testing::result::ResultFile;
 use load::clock;
 
-/// The planned behaviour of the server.
-#[derive(Debug, Default)]
-struct Script {
-    /// Duration of each request: request number k takes delay k modulo their number.
-    delays: Vec<Duration>,
-    /// The request from which on nothing is answered, and for how long.
-    stall: Option<(u64, Duration)>,
-    /// End of the stall, in nanoseconds of CLOCK_MONOTONIC.
-    stalled_until: AtomicU64,
-    /// Actual duration of the stall.
-    stalled_ns: AtomicU64,
-}
-
-impl Script {
-    /// Waits as long as the request with this number should take.
-    fn hold(&self, number: u64, came: u64) {
-        if let Some((_, stall)) = self.stall.filter(|(at, _)| *at == number) {
-            let until = came + stall.as_nanos() as u64;
-            self.stalled_until.store(until, Ordering::SeqCst);
-        }
-        let delay = if self.delays.is_empty() {
-            0
-        } else {
-            self.delays[(number % self.delays.len() as u64) as usize].as_nanos() as u64
-        };
-        sleep_until(came + delay);
-        let until = self.stalled_until.load(Ordering::SeqCst);
-        if until > came {
-            sleep_until(until);
-            self.stalled_ns
-                .fetch_max(clock::now() - came, Ordering::SeqCst);
-        }
-    }
-}
-
-fn sleep_until(at: u64) {
-    while let Some(left) = at.checked_sub(clock::now()).filter(|left| *left > 0) {
-        // A planned delay, which is what the driver must measure.
-        std::thread::sleep(Duration::from_nanos(left));
-    }
-}
+use crate::servers::{OK, answer_each};
 
 /// Answers `GET /NUMBER` until the client leaves.
-fn answer(mut stream: TcpStream, script: &Script) {
-    let mut came = Vec::new();
-    let mut buffer = [0; 4096];
-    while let Ok(length @ 1..) = stream.read(&mut buffer) {
-        let now = clock::now();
-        came.extend_from_slice(&buffer[..length]);
-        if !came.ends_with(b"\r\n\r\n") {
-            continue;
-        }
-        let text = String::from_utf8(std::mem::take(&mut came)).unwrap();
-        let number = text.split(['/', ' ']).nth(2).unwrap().parse().unwrap();
-        script.hold(number, now);
-        if stream
-            .write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
-            .is_err()
-        {
-            return;
-        }
-    }
+fn answer(stream: TcpStream, delays: &Delays) -> Option<()> {
+    answer_each(stream, |request| {
+        let came = clock::now();
+        let number = request.split(['/', ' ']).nth(2).unwrap();
+        delays.hold(number.parse().unwrap(), came);
+        OK
+    })
 }
 
 /// A planned run with its expected result.
 struct Case {
-    script: fn() -> Script,
+    delays: fn() -> Delays,
     arguments: &'static [&'static str],
     requests: u64,
     /// Expected values by series and statistic, in ms.
@@ -88,10 +34,7 @@ struct Case {
 /// Of each hundred requests, 83 take 20 ms, 15 take 80 ms and 2 take 200 ms: p50, p90 and p99 lie in the middle of
 /// their group. There are more connections than are ever busy, so that no request waits for one.
 const DELAYED: Case = Case {
-    script: || Script {
-        delays: in_turn([(83, 20), (15, 80), (2, 200)]),
-        ..Script::default()
-    },
+    delays: || Delays::new(in_turn([(83, 20), (15, 80), (2, 200)]), None),
     arguments: &["-R", "100", "-d", "3s", "-c", "40", "--phases"],
     requests: 300,
     planned: &[
@@ -110,10 +53,7 @@ const DELAYED: Case = Case {
 /// 365th is the 60th of those hundred. The service time starts when a request is sent, and only shows the four that
 /// were sent: a tool that measures from there would show a p95 of nothing.
 const STALLED: Case = Case {
-    script: || Script {
-        stall: Some((100, STALL)),
-        ..Script::default()
-    },
+    delays: || Delays::new(Vec::new(), Some((100, Duration::from_secs(1)))),
     arguments: &["-R", "100", "-d", "4050ms", "-c", "4"],
     requests: 405,
     planned: &[
@@ -126,15 +66,13 @@ const STALLED: Case = Case {
     ],
 };
 
-const STALL: Duration = Duration::from_secs(1);
-
-/// Runs the program on a server with this script; returns its result, and by how many ms the stall was longer than
+/// Runs the program on a server with these delays; returns its result, and by how many ms the stall was longer than
 /// planned.
 fn run(case: &Case, engine: &str) -> (ResultFile, f64) {
-    let script = Arc::new((case.script)());
+    let delays = Arc::new((case.delays)());
     let address = peer::serve({
-        let script = Arc::clone(&script);
-        move |stream| answer(stream, &script)
+        let delays = Arc::clone(&delays);
+        move |stream| answer(stream, &delays)
     });
     let load = ["--warmup", "0s", "--threads", "1", "--quiet"];
     let run = Program::new(env!("CARGO_BIN_EXE_http-load"))
@@ -143,11 +81,7 @@ fn run(case: &Case, engine: &str) -> (ResultFile, f64) {
         .args(case.arguments)
         .args([format!("http://{address}/{{id}}")])
         .run();
-    let longer = match script.stalled_ns.load(Ordering::SeqCst) {
-        0 => 0.0,
-        ns => ns.saturating_sub(STALL.as_nanos() as u64) as f64 / 1e6,
-    };
-    (run.result, longer)
+    (run.result, delays.excess_ms())
 }
 
 /// Threads that are woken before a request ends: the driver when it is due, the server when it comes and when its delay

@@ -2,7 +2,7 @@
 //! server could take it.
 
 use std::io::Read;
-use std::net::{SocketAddr, TcpListener};
+use std::net::TcpListener;
 use std::os::unix::net::UnixListener;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use http_load::{Engine, Settings};
 use load::recorder::STARTED;
-use tokio::net::TcpSocket;
 
 use crate::scenarios::{ENGINES, adds_up, put_and_watch, rate};
+use crate::scripted::nobody;
 
 const REQUESTS: u64 = 30_000;
 
@@ -46,21 +46,12 @@ fn answer_late(mut stream: impl Read, all_started: &Receiver<()>) -> usize {
     stream.read(&mut [0; 4096]).unwrap()
 }
 
-/// Reserves a port: a socket that is bound and does not listen leaves it to those alone who ask for this very port.
-fn reserve() -> (TcpSocket, SocketAddr) {
-    let socket = TcpSocket::new_v4().unwrap();
-    socket.set_reuseaddr(true).unwrap();
-    socket.bind(([127, 0, 0, 1], 0).into()).unwrap();
-    let address = socket.local_addr().unwrap();
-    (socket, address)
-}
-
 /// The waiting operations must fail one after the other: nested calls would need more stack than a thread has. Over TCP
 /// the kernel reports the failure a moment later, for a path at once.
 #[test]
 fn requests_that_wait_for_a_stopped_server_fail_one_by_one() {
     for engine in ENGINES {
-        let (_reserved, address) = reserve();
+        let (address, _reserved) = nobody(0);
         let listener = TcpListener::bind(address).unwrap();
         let url = format!("http://{address}/");
         let (started, all_started) = channel();

@@ -1,6 +1,7 @@
 //! The parts of answers that are checked.
 
 use std::borrow::Cow;
+use std::cmp::Reverse;
 
 use serde::Deserialize;
 
@@ -46,19 +47,15 @@ impl Listed<'_> {
 
     /// Returns true if the issues are in the order of `list`: urgent ones first, then new ones.
     pub(super) fn is_in_order_of_list(&self) -> bool {
-        self.issues.is_sorted_by(|one, next| {
-            one.priority < next.priority
-                || (one.priority == next.priority && one.created_at >= next.created_at)
-        })
+        let issues = &self.issues;
+        issues.is_sorted_by_key(|issue| (issue.priority, Reverse(&issue.created_at)))
     }
 
     /// Returns true if all issues are open and in the order of `ready`: urgent ones first, then old ones.
     pub(super) fn is_in_order_of_ready(&self) -> bool {
-        let is_sorted = self.issues.is_sorted_by(|one, next| {
-            one.priority < next.priority
-                || (one.priority == next.priority && one.created_at <= next.created_at)
-        });
-        is_sorted && self.issues.iter().all(|issue| issue.status == "open")
+        let issues = &self.issues;
+        issues.is_sorted_by_key(|issue| (issue.priority, &issue.created_at))
+            && issues.iter().all(|issue| issue.status == "open")
     }
 }
 
@@ -67,7 +64,7 @@ impl Listed<'_> {
 pub(super) struct Results<'a> {
     pub(super) kept: usize,
     #[serde(borrow)]
-    pub(super) results: Vec<crate::wire::Answer<'a>>,
+    pub(super) results: Vec<crate::engine::wire::Answer<'a>>,
 }
 
 /// The id of an issue in an answer.

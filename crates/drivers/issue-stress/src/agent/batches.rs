@@ -52,27 +52,19 @@ impl Agent<'_> {
         };
         let args = json!({"operations": operations, "mode": mode});
         let (_, answer) = self.call(spec::BATCH, "batch", &args).await;
-        let (expected, result) = match answer {
-            Err(kind) => (vec![Expected::Unknown; creates.into()], Err(kind)),
+        let examined = match answer {
+            Err(kind) => Err((Expected::Unknown, kind)),
             Ok(answer) => match (answer.data, answer.success == (plot == Plot::Whole)) {
                 // Refused as a whole, as by `busy`.
-                (None, _) => (
-                    vec![Expected::Absent; creates.into()],
-                    Err(answer.failure()),
-                ),
-                (Some(_), false) => (
-                    vec![Expected::Unknown; creates.into()],
-                    Err(outcome::WRONG_ANSWER),
-                ),
-                (Some(data), true) => match serde_json::from_str(data.get()) {
-                    Ok(results) => examine(plot, creates, &results),
-                    Err(_) => (
-                        vec![Expected::Unknown; creates.into()],
-                        Err(outcome::MALFORMED),
-                    ),
-                },
+                (None, _) => Err((Expected::Absent, answer.failure())),
+                (Some(_), false) => Err((Expected::Unknown, outcome::WRONG_ANSWER)),
+                (Some(data), true) => serde_json::from_str(data.get())
+                    .map(|results| examine(plot, creates, &results))
+                    .map_err(|_| (Expected::Unknown, outcome::MALFORMED)),
             },
         };
+        let (expected, result) =
+            examined.unwrap_or_else(|(expected, kind)| (vec![expected; creates.into()], Err(kind)));
         let stored = expected
             .iter()
             .filter(|expected| matches!(expected, Expected::Stored(_)));

@@ -6,10 +6,10 @@ use issue_rpc::Code;
 
 use super::answers::WithId;
 use super::{Agent, CreateArgs, is_right};
+use crate::engine::wire::{Terms, unix_ms};
 use crate::ledger::Expected;
-use crate::outcome::{self, count};
+use crate::outcome::count;
 use crate::spec;
-use crate::wire::{Terms, unix_ms};
 
 /// The time of a request that is expected to end before its answer.
 const SHORT: Duration = Duration::from_micros(200);
@@ -58,11 +58,11 @@ impl Agent<'_> {
         let (_, first) = self.call_with(spec::CREATE, "create", &args, short).await;
         let first = match first {
             Ok(answer) => Some(answer.data::<WithId<'_>>()?.id.into_owned()),
-            Err(_) => None,
+            Err(_) => {
+                self.record.count(count::EXPIRED, 1);
+                None
+            }
         };
-        if first.is_none() {
-            self.record.count(count::EXPIRED, 1);
-        }
         self.record.count(count::RETRIES, 1);
         // The first connection was closed, if its answer had not come.
         self.connect().await?;
@@ -72,12 +72,7 @@ impl Agent<'_> {
             Ok(answer) => match answer.data::<WithId<'_>>() {
                 Err(kind) => (Expected::Unknown, Err(kind)),
                 Ok(issue) => {
-                    let is_same = first.is_none_or(|first| first == issue.id);
-                    let result = if is_same {
-                        Ok(())
-                    } else {
-                        Err(outcome::WRONG_ANSWER)
-                    };
+                    let result = is_right(first.is_none_or(|first| first == issue.id));
                     (Expected::Stored(issue.id.into()), result)
                 }
             },

@@ -12,7 +12,7 @@ use super::NewIssue;
 
 /// A connection to etcd.
 #[derive(Debug)]
-pub struct Connection {
+pub struct EtcdConnection {
     stream: TcpStream,
     address: String,
     input: Vec<u8>,
@@ -21,7 +21,7 @@ pub struct Connection {
     created: u64,
 }
 
-impl Connection {
+impl EtcdConnection {
     pub(super) async fn open(address: &str, agent: u32) -> anyhow::Result<Self> {
         let stream = TcpStream::connect(address).await;
         let stream = stream.with_context(|| format!("connecting to {address}"))?;

@@ -54,7 +54,7 @@ const STATEMENTS: [&str; 4] = [
 
 /// A connection to PostgreSQL.
 #[derive(Debug)]
-pub struct Connection {
+pub struct PostgresqlConnection {
     stream: UnixStream,
     /// Bytes that were read and not used.
     input: Vec<u8>,
@@ -64,7 +64,7 @@ pub struct Connection {
 
 /// Makes the tables.
 pub(super) async fn prepare(socket: &Path) -> anyhow::Result<()> {
-    let mut connection = Connection::log_in(socket, 0).await?;
+    let mut connection = PostgresqlConnection::log_in(socket, 0).await?;
     connection
         .query(TABLES)
         .await
@@ -72,7 +72,7 @@ pub(super) async fn prepare(socket: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-impl Connection {
+impl PostgresqlConnection {
     /// Connects, and prepares the statements.
     pub(super) async fn open(socket: &Path, counter: u32) -> anyhow::Result<Self> {
         let mut connection = Self::log_in(socket, counter).await?;

@@ -9,15 +9,15 @@ use anyhow::{Context as _, ensure};
 use super::NewIssue;
 
 /// A connection to Redis.
-pub struct Connection(MultiplexedConnection);
+pub struct RedisConnection(MultiplexedConnection);
 
-impl fmt::Debug for Connection {
+impl fmt::Debug for RedisConnection {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("Connection(redis)")
+        formatter.write_str("RedisConnection")
     }
 }
 
-impl Connection {
+impl RedisConnection {
     pub(super) async fn open(socket: &Path) -> anyhow::Result<Self> {
         let url = format!("redis+unix://{}", socket.display());
         let client = ::redis::Client::open(url)?;

@@ -3,19 +3,15 @@
 use presence_load::protocol::transport::{
     Access, Endpoint, Event, Kind, Side, Transport, TransportContext,
 };
+use tungstenite::protocol::frame::Frame;
+use tungstenite::protocol::frame::coding::{Data, OpCode};
 
 /// Returns a frame of the server.
 pub(crate) fn frame(text: &str) -> Vec<u8> {
-    let mut frame = vec![0x81];
-    match text.len() {
-        length @ ..126 => frame.push(length as u8),
-        length => {
-            frame.push(126);
-            frame.extend((length as u16).to_be_bytes());
-        }
-    }
-    frame.extend(text.as_bytes());
-    frame
+    let frame = Frame::message(text.to_owned(), OpCode::Data(Data::Text), true);
+    let mut bytes = Vec::new();
+    frame.format(&mut bytes).expect("memory takes it");
+    bytes
 }
 
 pub(crate) fn event_packet(event: &str) -> String {

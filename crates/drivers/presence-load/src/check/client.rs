@@ -19,7 +19,7 @@ use crate::protocol::presence::{
     Ack, EventType, Incoming, JoinRequest, Stamp, write_heartbeat, write_join, write_leave,
 };
 use crate::protocol::transport::{Event, Kind, Side, Transport, TransportContext};
-use crate::target::Server;
+use crate::shared::Server;
 
 /// A client that is connected to the namespace.
 #[derive(Debug)]
@@ -42,7 +42,7 @@ pub(super) struct Client<'a> {
 
 /// The answer to a join.
 #[derive(Debug)]
-pub(super) struct JoinAnswer {
+pub(super) struct JoinedRoom {
     pub(super) seq: Option<u64>,
     /// Connection, user and stamp of each member.
     pub(super) members: Vec<(String, String, Option<Stamp>)>,
@@ -109,7 +109,7 @@ impl<'a> Client<'a> {
         room: &str,
         user: &str,
         stamp: Option<Stamp>,
-    ) -> anyhow::Result<JoinAnswer> {
+    ) -> anyhow::Result<JoinedRoom> {
         let join = JoinRequest {
             room_id: room,
             user_id: user,
@@ -122,7 +122,7 @@ impl<'a> Client<'a> {
                 let (connection, user) = (member.conn_id.into_owned(), member.user_id.into_owned());
                 (connection, user, member.stamp)
             });
-            Ok(JoinAnswer {
+            Ok(JoinedRoom {
                 seq: ack.seq,
                 members: members.collect(),
             })

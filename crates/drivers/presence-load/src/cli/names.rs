@@ -14,11 +14,11 @@ struct Name {
     ours: &'static str,
     /// Another spelling of the option, which takes precedence over the variable as well.
     alias: &'static str,
-    kind: Kind,
+    kind: ValueKind,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum ValueKind {
     Value,
     Milliseconds,
     Flag,
@@ -28,7 +28,7 @@ const fn name(
     variable: &'static str,
     theirs: &'static str,
     ours: &'static str,
-    kind: Kind,
+    kind: ValueKind,
 ) -> Name {
     Name {
         variable,
@@ -42,20 +42,20 @@ const fn name(
 const NAMES: [Name; 9] = [
     Name {
         alias: "--daemon",
-        ..name("TARGET_URL", "--target-url", "--url", Kind::Value)
+        ..name("TARGET_URL", "--target-url", "--url", ValueKind::Value)
     },
-    name("ROOM_COUNT", "--room-count", "--rooms", Kind::Value),
+    name("ROOM_COUNT", "--room-count", "--rooms", ValueKind::Value),
     name(
         "USERS_PER_ROOM",
         "--users-per-room",
         "--users-per-room",
-        Kind::Value,
+        ValueKind::Value,
     ),
     name(
         "HEARTBEATS_PER_SEC",
         "--heartbeats-per-sec",
         "--heartbeats-per-sec",
-        Kind::Value,
+        ValueKind::Value,
     ),
     Name {
         alias: "-d",
@@ -63,32 +63,32 @@ const NAMES: [Name; 9] = [
             "TEST_DURATION_MS",
             "--test-duration-ms",
             "--duration",
-            Kind::Milliseconds,
+            ValueKind::Milliseconds,
         )
     },
     name(
         "RAMP_UP_MS",
         "--ramp-up-ms",
         "--ramp-up",
-        Kind::Milliseconds,
+        ValueKind::Milliseconds,
     ),
     name(
         "REPORT_INTERVAL_MS",
         "--report-interval-ms",
         "--report-interval",
-        Kind::Milliseconds,
+        ValueKind::Milliseconds,
     ),
     name(
         "ACK_TIMEOUT_MS",
         "--ack-timeout-ms",
         "--ack-timeout",
-        Kind::Milliseconds,
+        ValueKind::Milliseconds,
     ),
     name(
         "BENCHMARK_DEBUG",
         "--benchmark-debug",
         "--debug",
-        Kind::Flag,
+        ValueKind::Flag,
     ),
 ];
 
@@ -145,7 +145,9 @@ fn rewrite(typed: Vec<OsString>) -> Result<Vec<OsString>, Failure> {
     while let Some(next) = typed.next() {
         let text = next.to_string_lossy().into_owned();
         let known = NAMES.iter().find(|name| {
-            name.theirs == option(&text) && name.theirs != name.ours && name.kind != Kind::Value
+            name.theirs == option(&text)
+                && name.theirs != name.ours
+                && name.kind != ValueKind::Value
         });
         let Some(name) = known else {
             words.push(next);
@@ -153,7 +155,7 @@ fn rewrite(typed: Vec<OsString>) -> Result<Vec<OsString>, Failure> {
         };
         let value = match text.split_once('=') {
             Some((_, value)) => Some(value.to_owned()),
-            None if name.kind == Kind::Flag => Some("1".to_owned()),
+            None if name.kind == ValueKind::Flag => Some("1".to_owned()),
             None => typed
                 .next()
                 .map(|value| value.to_string_lossy().into_owned()),
@@ -170,8 +172,8 @@ fn rewrite(typed: Vec<OsString>) -> Result<Vec<OsString>, Failure> {
 /// Returns the word that stands for a value of a name.
 fn word(name: &Name, shown: &str, value: &str) -> Result<Option<OsString>, Failure> {
     let word = match name.kind {
-        Kind::Value => format!("{}={value}", name.ours),
-        Kind::Milliseconds => {
+        ValueKind::Value => format!("{}={value}", name.ours),
+        ValueKind::Milliseconds => {
             let ms: u64 = value.parse().map_err(|_| {
                 let problem =
                     format!("`{value}` is not a whole number of milliseconds: write it as 5000");
@@ -179,8 +181,8 @@ fn word(name: &Name, shown: &str, value: &str) -> Result<Option<OsString>, Failu
             })?;
             format!("{}={ms}ms", name.ours)
         }
-        Kind::Flag if ["", "0", "false", "no", "off"].contains(&value) => return Ok(None),
-        Kind::Flag => name.ours.to_owned(),
+        ValueKind::Flag if ["", "0", "false", "no", "off"].contains(&value) => return Ok(None),
+        ValueKind::Flag => name.ours.to_owned(),
     };
     Ok(Some(word.into()))
 }

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use load::net::http1::ResponseError;
+
 macro_rules! errors {
     ($($(#[doc = $doc:literal])+ $name:ident = $kind:literal, $text:literal;)+) => {
         /// An error of the server against a protocol. Nothing after it can be read from the connection.
@@ -32,7 +34,7 @@ macro_rules! errors {
 }
 
 errors! {
-    /// The head of an HTTP response can't be parsed, or exceeds 16 KiB.
+    /// The head of an HTTP response can't be parsed, or is too large.
     Head = "protocol_http_head", "the head of an HTTP response is malformed or too large";
     /// The body of an HTTP response has a wrong length, coding or chunk.
     Body = "protocol_http_body", "the body of an HTTP response has an invalid length, coding or chunk";
@@ -79,3 +81,15 @@ impl fmt::Display for ProtocolError {
 }
 
 impl std::error::Error for ProtocolError {}
+
+impl From<ResponseError> for ProtocolError {
+    fn from(fault: ResponseError) -> Self {
+        match fault {
+            ResponseError::Length
+            | ResponseError::Chunk
+            | ResponseError::Trailer
+            | ResponseError::Coding => Self::Body,
+            _ => Self::Head,
+        }
+    }
+}

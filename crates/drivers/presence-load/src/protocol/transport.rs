@@ -37,13 +37,13 @@ const ROOM: usize = 16 << 10;
 pub struct Transport {
     /// Bytes that the side of a WebSocket has kept.
     unread: Vec<u8>,
-    state: State,
+    state: TransportState,
     ignores_pings: bool,
 }
 
 /// The way on which a client reaches the server now.
 #[derive(Debug)]
-enum State {
+enum TransportState {
     WebSocket(WebSocket),
     Polling(Box<Polling>),
 }
@@ -55,9 +55,9 @@ impl Transport {
         Self {
             unread: Vec::new(),
             state: match kind {
-                Kind::WebSocket => State::WebSocket(WebSocket::new(Side::Main)),
-                Kind::Polling => State::Polling(Box::new(Polling::new(false))),
-                Kind::Upgrade => State::Polling(Box::new(Polling::new(true))),
+                Kind::WebSocket => TransportState::WebSocket(WebSocket::new(Side::Main)),
+                Kind::Polling => TransportState::Polling(Box::new(Polling::new(false))),
+                Kind::Upgrade => TransportState::Polling(Box::new(Polling::new(true))),
             },
             ignores_pings: false,
         }
@@ -71,9 +71,9 @@ impl Transport {
     /// Begins the exchange on a side that is connected.
     pub fn connected(&mut self, side: Side, cx: &mut TransportContext) {
         match &mut self.state {
-            State::WebSocket(socket) if socket.side == side => socket.connected("", cx),
-            State::WebSocket(_) => {}
-            State::Polling(polling) => polling.connected(side, cx),
+            TransportState::WebSocket(socket) if socket.side == side => socket.connected("", cx),
+            TransportState::WebSocket(_) => {}
+            TransportState::Polling(polling) => polling.connected(side, cx),
         }
     }
 
@@ -111,7 +111,7 @@ impl Transport {
     ) -> Result<Option<Event<'a>>, ProtocolError> {
         let answers_pings = !self.ignores_pings;
         match &mut self.state {
-            State::WebSocket(socket) if socket.side == side => {
+            TransportState::WebSocket(socket) if socket.side == side => {
                 match socket.next(input, taken, (false, answers_pings), cx)? {
                     Some(Received::Event(event)) => Ok(Some(event)),
                     None => Ok(None),
@@ -120,11 +120,11 @@ impl Transport {
                 }
             }
             // The rest of a side that an upgrade has closed.
-            State::WebSocket(_) => {
+            TransportState::WebSocket(_) => {
                 *taken = input.len();
                 Ok(None)
             }
-            State::Polling(polling) => {
+            TransportState::Polling(polling) => {
                 let event = polling.next(side, input, taken, answers_pings, cx)?;
                 if event == Some(Event::Upgraded) {
                     self.upgrade();
@@ -137,11 +137,11 @@ impl Transport {
     /// Continues with the WebSocket of an upgrade.
     #[cold]
     fn upgrade(&mut self) {
-        if let State::Polling(polling) = &mut self.state
+        if let TransportState::Polling(polling) = &mut self.state
             && let Some(upgrade) = polling.take_upgrade()
         {
             self.unread = upgrade.unread;
-            self.state = State::WebSocket(upgrade.web_socket);
+            self.state = TransportState::WebSocket(upgrade.web_socket);
         }
     }
 
@@ -157,8 +157,8 @@ impl Transport {
 
     fn unread(&mut self, side: Side) -> Option<&mut Vec<u8>> {
         match &mut self.state {
-            State::WebSocket(socket) => (socket.side == side).then_some(&mut self.unread),
-            State::Polling(polling) => polling.unread(side),
+            TransportState::WebSocket(socket) => (socket.side == side).then_some(&mut self.unread),
+            TransportState::Polling(polling) => polling.unread(side),
         }
     }
 
@@ -166,11 +166,11 @@ impl Transport {
     /// a polling client may open the side again instead. After a close frame or packet it returns `None`.
     pub fn ended(&mut self, side: Side, cx: &mut TransportContext) -> Option<Event<'static>> {
         match &mut self.state {
-            State::WebSocket(socket) => {
+            TransportState::WebSocket(socket) => {
                 let is_lost = socket.side == side && socket.ended();
                 is_lost.then_some(Event::Closed(Closed::End))
             }
-            State::Polling(polling) => polling.ended(side, cx),
+            TransportState::Polling(polling) => polling.ended(side, cx),
         }
     }
 
@@ -187,8 +187,8 @@ impl Transport {
             packet.splice(2..2, namespace.bytes().chain([b',']));
         }
         match &mut self.state {
-            State::WebSocket(socket) => socket.send(&packet, cx),
-            State::Polling(polling) => polling.send(&packet, cx),
+            TransportState::WebSocket(socket) => socket.send(&packet, cx),
+            TransportState::Polling(polling) => polling.send(&packet, cx),
         }
         cx.scratch = packet;
     }
@@ -197,8 +197,8 @@ impl Transport {
     /// polling. The caller closes the sides after [`Event::Closed`], or after a short time.
     pub fn close(&mut self, cx: &mut TransportContext) {
         match &mut self.state {
-            State::WebSocket(socket) => socket.close(cx),
-            State::Polling(polling) => polling.close(cx),
+            TransportState::WebSocket(socket) => socket.close(cx),
+            TransportState::Polling(polling) => polling.close(cx),
         }
     }
 }

@@ -12,22 +12,45 @@
 //! number that arrived since.
 
 mod clock;
-mod counts;
 mod presence;
 mod room;
-mod shown;
 mod snapshot;
 mod window;
 
-use crate::population::Part;
+use std::rc::Rc;
+
+use measure::counters::{Counter, Counters};
+
+use crate::outcome::count;
 use crate::protocol::presence::{EventType, PresenceEvent};
-use crate::roles::user::{Memberships, Phase, Sender, User, hash};
+use crate::roles::population::Part;
+use crate::roles::user::{Memberships, Phase, Sender, User, WhichConnection, hash};
 
 use clock::ServerClock;
-pub(crate) use counts::AuditCounts;
-use presence::{Connection, Presence};
+use presence::Presence;
 pub use room::AuditedRoom;
 use window::{Arrival, Window};
+
+/// The counters of the audit.
+pub(crate) const COUNTERS: [Counter; 17] = [
+    count::EVENTS,
+    count::LOST,
+    count::LOST_WITH_SENDER,
+    count::LOST_JOINS,
+    count::LOST_LEAVES,
+    count::DUPLICATED,
+    count::REORDERED,
+    count::WRONG_ROOM,
+    count::WRONG_STATE,
+    count::WRONG_EPOCH,
+    count::WRONG_TIME,
+    count::WRONG_TYPE,
+    count::FALSE_LEAVES,
+    count::SNAPSHOT_ERRORS,
+    count::LINGERING,
+    count::SEQUENCE_GAPS,
+    count::FOREIGN,
+];
 
 /// The audit of the rooms of one worker.
 #[derive(Debug)]
@@ -46,7 +69,7 @@ pub(crate) struct Audit {
     padding: u32,
     /// True once the last events should have arrived: what comes later is counted, and not compared.
     has_finished: bool,
-    pub(crate) counts: AuditCounts,
+    counts: Rc<Counters>,
 }
 
 /// The room's sequence as a receiver sees it.
@@ -78,7 +101,7 @@ enum Membership {
 }
 
 impl Audit {
-    pub(crate) fn new(part: Part, origin: u64, padding: u32) -> Self {
+    pub(crate) fn new(part: Part, origin: u64, padding: u32, counts: &Rc<Counters>) -> Self {
         let users = part.users() as usize;
         let receiver = Receiver {
             base: 0,
@@ -97,7 +120,7 @@ impl Audit {
             clock: ServerClock::default(),
             padding,
             has_finished: false,
-            counts: AuditCounts::default(),
+            counts: Rc::clone(counts),
         }
     }
 
@@ -163,7 +186,7 @@ impl Audit {
     #[cold]
     fn take_back_leaves(&mut self, sender: u32, users: &[User]) {
         let unasked = std::mem::take(&mut self.unasked[sender as usize]);
-        self.counts.false_leaves += u64::from(unasked.count);
+        self.count(count::FALSE_LEAVES, u64::from(unasked.count));
         let (first, member) = (self.first_of_room(sender), self.part.member_of(sender));
         let memberships = users[sender as usize].sender.memberships;
         for receiver in first..first + self.size() {
@@ -183,7 +206,7 @@ impl Audit {
         for (member, sender) in self.others(receiver, users) {
             // Events that were published after the request to leave may not arrive.
             let skipped = self.presence(receiver, member).skipped(sender.memberships);
-            self.counts.lose(skipped);
+            self.lose(skipped);
         }
     }
 
@@ -211,10 +234,11 @@ impl Audit {
     }
 
     fn count_missing(&mut self, receiver: u32) {
-        self.counts.sequence_gaps += u64::from(self.receivers[receiver as usize].window.missing());
+        let missing = self.receivers[receiver as usize].window.missing();
+        self.count(count::SEQUENCE_GAPS, missing.into());
         for member in 0..self.size() as u32 {
             let missing = self.window(receiver, member).missing();
-            self.counts.lost += u64::from(missing);
+            self.count(count::LOST, u64::from(missing));
         }
     }
 
@@ -227,19 +251,19 @@ impl Audit {
         users: &[User],
         now: u64,
     ) -> Option<u64> {
-        self.counts.events += 1;
+        self.count(count::EVENTS, 1);
         if self.has_finished {
             return None;
         }
         let room = self.part.room_of(receiver);
         let membership = self.receivers[receiver as usize].membership;
         if membership == Membership::None || !self.part.is_room(room, &event.room_id) {
-            self.counts.wrong_room += 1;
+            self.count(count::WRONG_ROOM, 1);
             return None;
         }
         let in_sequence = self.sequence(receiver, event);
         let Some(member) = self.part.member_named(room, &event.user_id) else {
-            self.counts.foreign += 1;
+            self.count(count::FOREIGN, 1);
             return None;
         };
         let user = &users[self.first_of_room(receiver) + member as usize];
@@ -249,14 +273,12 @@ impl Audit {
         match kind {
             EventType::Update => {
                 let (n, t) = self.stamp((receiver, member), event, users, now)?;
-                // Its new connection may overtake what was under way on one that broke.
-                let is_overtaken =
-                    sender.has_ever_broken && hash(&event.conn_id) != sender.connection;
+                let is_overtaken = || sender.may_be_overtaken(hash(&event.conn_id));
                 let is_new = self.update((receiver, member), n, is_overtaken, in_sequence);
                 (is_new && !is_own).then_some(t)
             }
             EventType::Join => {
-                let repeats_own = is_own && hash(&event.conn_id) == sender.connection;
+                let repeats_own = is_own && sender.is_current(hash(&event.conn_id));
                 if !repeats_own {
                     let place = (receiver, member, Memberships::JOIN);
                     self.arrive(place, (event, sender), in_sequence);
@@ -290,11 +312,13 @@ impl Audit {
         let since = event.stamp.map_or(0, |stamp| stamp.t);
         // A stamp that nobody sent is counted by itself.
         let since = if since <= now { since } else { 0 };
-        self.counts.wrong_time += u64::from(!self.clock.is_between(event.ts, (since, now)));
+        let has_wrong_time = !self.clock.is_between(event.ts, (since, now));
+        self.count(count::WRONG_TIME, has_wrong_time.into());
         if user.phase != Phase::Joined || !sender.is_certain(hash(&event.conn_id)) {
             return event.kind;
         }
-        self.counts.wrong_epoch += u64::from(!self.is_epoch(event.epoch, user));
+        let has_wrong_epoch = !self.is_epoch(event.epoch, user);
+        self.count(count::WRONG_EPOCH, has_wrong_epoch.into());
         let Some(stamp) = event.stamp.filter(|_| sender.join_stamp > 0) else {
             return event.kind;
         };
@@ -310,7 +334,7 @@ impl Audit {
             EventType::Update if is_join => EventType::Join,
             kind => kind,
         };
-        self.counts.wrong_type += u64::from(kind != event.kind);
+        self.count(count::WRONG_TYPE, u64::from(kind != event.kind));
         kind
     }
 
@@ -343,7 +367,7 @@ impl Audit {
         }
         let arrival = state.window.arrive(number);
         if let Arrival::Later { lost } = arrival {
-            self.counts.sequence_gaps += u64::from(lost);
+            self.count(count::SEQUENCE_GAPS, u64::from(lost));
         }
         Some(arrival)
     }
@@ -356,25 +380,21 @@ impl Audit {
         in_sequence: Option<Arrival>,
     ) {
         let is_joining = self.receivers[receiver as usize].membership == Membership::Joining;
-        let connection = match hash(&event.conn_id) {
-            current if current == sender.connection => Connection::Current,
-            previous if previous == sender.previous => Connection::Previous,
+        let Some(connection) = sender.which(hash(&event.conn_id)) else {
             // The receiver is behind, or it is the late leave of a connection that broke.
-            _ => {
-                let presence = self.presence(receiver, member);
-                presence.arrive_behind(sender.memberships);
-                return self.counts.judge(in_sequence);
-            }
+            let presence = self.presence(receiver, member);
+            presence.arrive_behind(sender.memberships);
+            return self.judge(in_sequence);
         };
         let presence = self.presence(receiver, member);
         let (arrival, lost) = presence.arrive(connection, kind, sender.memberships);
-        self.counts.judge(match arrival {
+        self.judge(match arrival {
             Arrival::Later { .. } => in_sequence,
             late_or_again => Some(late_or_again),
         });
         // What was published before the snapshot need not arrive.
         if !is_joining {
-            self.counts.lose(lost);
+            self.lose(lost);
         }
     }
 
@@ -391,8 +411,8 @@ impl Audit {
         let sender = &room[member as usize].sender;
         let presence = self.presences[receiver as usize * self.size() + member as usize];
         presence.is_behind(sender.memberships)
-            || sender.has_ever_broken
-                && room.iter().all(|user| user.sender.connection != connection)
+            || sender.may_be_overtaken(connection)
+                && room.iter().all(|user| !user.sender.is_current(connection))
     }
 
     /// Returns the stamp of an event, if its sender can have sent it.
@@ -405,8 +425,7 @@ impl Audit {
     ) -> Option<(u32, u64)> {
         let sender = &users[self.first_of_room(receiver) + member as usize].sender;
         let connection = hash(&event.conn_id);
-        let is_sender = connection == sender.connection
-            || connection == sender.previous
+        let is_sender = sender.which(connection).is_some()
             || self.is_of_older_connection((receiver, member), connection, users);
         let is_certain = sender.is_certain(connection) && sender.join_stamp > 0;
         let is_whole = is_certain && event.kind == EventType::Update;
@@ -415,14 +434,12 @@ impl Audit {
             stamp.n <= u64::from(sender.n)
                 && (self.origin..=now).contains(&stamp.t)
                 && event.padding.is_some_and(is_padding)
-                && (!is_certain
-                    || stamp.t == sender.join_stamp
-                    || sender.has_changed(stamp.n as u32, stamp.t))
+                && (!is_certain || sender.has_sent(stamp.n as u32, stamp.t))
         });
         match stamp.filter(|_| is_sender) {
             Some(stamp) => Some((stamp.n as u32, stamp.t)),
             None => {
-                self.counts.wrong_state += 1;
+                self.count(count::WRONG_STATE, 1);
                 None
             }
         }
@@ -433,7 +450,7 @@ impl Audit {
         &mut self,
         (receiver, member): (u32, u32),
         n: u32,
-        is_overtaken: bool,
+        is_overtaken: impl FnOnce() -> bool,
         in_sequence: Option<Arrival>,
     ) -> bool {
         let is_joining = self.receivers[receiver as usize].membership == Membership::Joining;
@@ -445,13 +462,13 @@ impl Audit {
         let arrival = window.arrive(n);
         // The sequence of the room orders the changes of different senders too. A server may carry out the last requests
         // of a connection that was cut after the join of the next one, which had their changes already.
-        self.counts.judge(match arrival {
+        self.judge(match arrival {
             Arrival::Later { .. } => in_sequence,
-            Arrival::Again if is_overtaken => in_sequence,
+            Arrival::Again if is_overtaken() => in_sequence,
             late_or_again => Some(late_or_again),
         });
         if let Arrival::Later { lost } = arrival {
-            self.counts.lost += u64::from(lost);
+            self.count(count::LOST, u64::from(lost));
         }
         arrival != Arrival::Again
     }
@@ -465,7 +482,7 @@ impl Audit {
         (event, sender): (&PresenceEvent<'_>, &Sender),
     ) {
         let is_joining = self.receivers[receiver as usize].membership == Membership::Joining;
-        let is_current = hash(&event.conn_id) == sender.connection;
+        let is_current = sender.is_current(hash(&event.conn_id));
         let window = self.window(receiver, member);
         if is_joining {
             window.seen = window.seen.max(n);
@@ -477,16 +494,36 @@ impl Audit {
             *window = before;
             return;
         }
-        self.counts.lost += u64::from(before.missing());
+        self.count(count::LOST, u64::from(before.missing()));
         let presence = self.presence(receiver, member);
-        if is_current && presence.follows(Connection::Previous, sender.memberships) {
-            let unseen = u64::from(sender.acked_before.saturating_sub(before.last));
+        if is_current && presence.follows(WhichConnection::Previous, sender.memberships) {
+            let unseen = u64::from(sender.acked_before_join().saturating_sub(before.last));
             if sender.has_broken {
-                self.counts.lost_with_sender += unseen
+                self.count(count::LOST_WITH_SENDER, unseen)
             } else {
-                self.counts.lost += unseen
+                self.count(count::LOST, unseen)
             }
         }
+    }
+
+    fn count(&self, counter: Counter, number: u64) {
+        self.counts.add(counter, number);
+    }
+
+    /// Counts an event that did not arrive in its place.
+    fn judge(&self, arrival: Option<Arrival>) {
+        match arrival {
+            Some(Arrival::Late) => self.count(count::REORDERED, 1),
+            Some(Arrival::Again) => self.count(count::DUPLICATED, 1),
+            Some(Arrival::Later { .. }) | None => {}
+        }
+    }
+
+    /// Counts joins and leaves that never arrived: bits as in [`Memberships`].
+    fn lose(&self, events: u16) {
+        let [joins, leaves] = [0xAAAA, 0x5555].map(|kind| u64::from((events & kind).count_ones()));
+        self.count(count::LOST_JOINS, joins);
+        self.count(count::LOST_LEAVES, leaves);
     }
 
     /// Returns true if each member of a room has received all that was acknowledged.
@@ -507,7 +544,7 @@ impl Audit {
     /// Returns how many acknowledged changes of a sender's last membership a receiver should still see.
     fn unseen(&self, receiver: u32, member: u32, sender: &Sender) -> u32 {
         let pair = receiver as usize * self.size() + member as usize;
-        if self.presences[pair].follows(Connection::Current, sender.memberships) {
+        if self.presences[pair].follows(WhichConnection::Current, sender.memberships) {
             sender.acked.saturating_sub(self.windows[pair].last)
         } else {
             0
@@ -530,16 +567,16 @@ impl Audit {
             self.count_missing(receiver);
             for (member, sender) in self.others(receiver, users) {
                 let missed = self.missed(receiver, member, sender, users);
-                self.counts.lose(missed);
+                self.lose(missed);
             }
             let first = self.first_of_room(receiver);
             for member in 0..self.size() {
                 let sender = &users[first + member].sender;
                 let unseen = u64::from(self.unseen(receiver, member as u32, sender));
                 if sender.is_joined() {
-                    self.counts.lost += unseen
+                    self.count(count::LOST, unseen)
                 } else {
-                    self.counts.lost_with_sender += unseen
+                    self.count(count::LOST_WITH_SENDER, unseen)
                 }
             }
         }

@@ -4,7 +4,7 @@ use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 
 use super::State;
-use crate::population::Part;
+use crate::roles::population::Part;
 use crate::shared::Shared;
 
 /// The rate at which users leave and come back.

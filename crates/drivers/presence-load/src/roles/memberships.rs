@@ -3,20 +3,13 @@
 use std::time::Duration;
 
 use load::clock;
-use rand::rngs::StdRng;
-use rand::{RngExt as _, SeedableRng as _};
 
-use super::user::{Memberships, hash};
+use super::user::{WhichConnection, hash};
 use super::{Phase, State, Timer, Users};
-use crate::outcome;
-use crate::population::Behaviour;
+use crate::outcome::{self, count};
 use crate::protocol::presence::Member;
-use crate::series::{CONNECT, LEAVE, RECONNECT};
-
-/// The first and the longest delay before a user connects again; it doubles with each failed attempt. The official
-/// client has the same values.
-pub(crate) const FIRST_BACKOFF: Duration = Duration::from_secs(1);
-pub(crate) const LONGEST_BACKOFF: Duration = Duration::from_secs(5);
+use crate::roles::population::Behaviour;
+use crate::spec::{CONNECT, LEAVE, RECONNECT};
 
 /// Why a connection ends, as far as that decides what its requests become.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,10 +43,8 @@ impl Users<'_> {
     /// Begins to connect a user. Returns the index of its server.
     pub(crate) fn begin_connect(&mut self, user: u32) -> usize {
         let index = self.part.index_of(user);
-        let own = &mut self.users[user as usize];
-        own.phase = Phase::Connecting;
-        own.sent = clock::now();
-        self.shared.server_of(index, own.attempts.into())
+        let attempts = self.users[user as usize].begin_connect(clock::now());
+        self.shared.server_of(index, attempts)
     }
 
     /// Registers that a user is connected to the namespace. `sid` is the id of its connection, if the server told it.
@@ -62,7 +53,7 @@ impl Users<'_> {
         if let Some(sid) = sid {
             own.sender.connect(sid);
         }
-        self.counts.connected += 1;
+        self.counts.add(count::CONNECTED, 1);
         state.record.value(CONNECT, now - own.sent);
     }
 
@@ -95,37 +86,26 @@ impl Users<'_> {
         }
         let begun = (answer.sent, answer.now, answer.seq);
         let members = self.audit.joined(user, begun, snapshot, &self.users);
-        self.counts.snapshot_members += members;
-        self.counts.joins += 1;
+        self.counts.add(count::SNAPSHOT_MEMBERS, members);
+        self.counts.add(count::JOINS, 1);
         self.joined += 1;
         self.unsettled -= 1;
-        let own = &mut self.users[user as usize];
-        own.phase = Phase::Joined;
-        own.epoch = answer.epoch;
-        own.sender.joined_at = answer.now;
-        if answer.is_degraded {
-            own.sender.memberships.set_uncertain()
-        } else {
-            own.sender.memberships.publish(Memberships::JOIN)
-        }
-        (own.attempts, own.is_churning) = (0, false);
-        let lost_at = std::mem::take(&mut own.lost_at);
-        if lost_at > 0 {
+        let lost_at = self.users[user as usize].join(answer.epoch, answer.is_degraded, answer.now);
+        if let Some(lost_at) = lost_at {
             state.record.value(RECONNECT, answer.now - lost_at);
-            self.counts.reconnects += 1;
+            self.counts.add(count::RECONNECTS, 1);
         }
         self.has_opened(user, state);
-        lost_at > 0
+        lost_at.is_some()
     }
 
     /// Registers that the first attempt of a user to join has ended. The load begins when all have.
     fn has_opened(&mut self, user: u32, state: &mut State) {
-        if std::mem::replace(&mut self.users[user as usize].has_opened, true) {
-            return;
-        }
-        self.opened += 1;
-        if self.opened == self.part.users() {
-            state.report_open();
+        if self.users[user as usize].open() {
+            self.opened += 1;
+            if self.opened == self.part.users() {
+                state.report_open();
+            }
         }
     }
 
@@ -154,7 +134,9 @@ impl Users<'_> {
         let first = receiver - self.part.member_of(receiver);
         let own = &mut self.users[(first + member) as usize];
         // A receiver that is late has the join of the connection before.
-        if own.phase == Phase::Joining && hash(conn_id) != own.sender.previous {
+        if own.phase == Phase::Joining
+            && own.sender.which(hash(conn_id)) != Some(WhichConnection::Previous)
+        {
             own.sender.connect(conn_id);
         }
     }
@@ -165,7 +147,8 @@ impl Users<'_> {
         let own = &self.users[user as usize];
         let is_of_join = own.epoch > 0 && sent > own.sender.joined_at;
         let is_other = epoch.is_some_and(|epoch| epoch != own.epoch);
-        self.audit.counts.wrong_epoch += u64::from(is_of_join && is_other);
+        let is_wrong = is_of_join && is_other;
+        self.counts.add(count::WRONG_EPOCH, is_wrong.into());
     }
 
     /// Begins the leave of a joined user.
@@ -178,7 +161,7 @@ impl Users<'_> {
 
     /// Registers that a leave was acknowledged, and the time that it took.
     pub(crate) fn left(&mut self, took_ns: u64, state: &State) {
-        self.counts.leaves += 1;
+        self.counts.add(count::LEAVES, 1);
         state.record.value(LEAVE, took_ns);
     }
 
@@ -186,10 +169,7 @@ impl Users<'_> {
     pub(crate) fn disconnect(&mut self, user: u32, end: ConnectionEnd, state: &mut State) {
         let own = &mut self.users[user as usize];
         let phase = own.phase;
-        let is_orderly = end == ConnectionEnd::Left && own.lost_at == 0;
-        own.sender.end(!is_orderly);
-        if is_orderly {
-            own.sender.leave_acknowledged(clock::now());
+        if own.disconnect(end == ConnectionEnd::Left, clock::now()) {
             self.audit.leave(user, &self.users)
         } else {
             self.audit.end(user)
@@ -212,7 +192,7 @@ impl Users<'_> {
         let own = &self.users[user as usize];
         let phase = own.phase;
         if own.behaviour != Behaviour::Active {
-            self.counts.dropped += 1;
+            self.counts.add(count::DROPPED, 1);
             return;
         }
         self.lose(user, kind);
@@ -226,22 +206,17 @@ impl Users<'_> {
     /// Notes that the connection of a user was lost.
     pub(crate) fn lose(&mut self, user: u32, why: &str) {
         self.debug(user, &format!("the connection was lost: {why}"));
-        let own = &mut self.users[user as usize];
-        if own.lost_at == 0 {
-            own.lost_at = clock::now();
-            self.counts.connections_lost += 1;
-        }
+        let is_new = self.users[user as usize].lose(clock::now());
+        self.counts.add(count::CONNECTIONS_LOST, u64::from(is_new));
     }
 
     /// Counts an attempt to connect and join that failed.
     pub(crate) fn fail_attempt(&mut self, user: u32, kind: &'static str, state: &mut State) {
         self.debug(user, &format!("cannot join: {kind}"));
-        let own = &mut self.users[user as usize];
-        own.attempts = own.attempts.saturating_add(1);
-        if own.has_opened {
-            self.counts.retries += 1;
+        if self.users[user as usize].fail_attempt() {
+            self.counts.add(count::RETRIES, 1);
             if [outcome::DESCRIPTORS, outcome::PORTS].contains(&kind) {
-                state.record.count(kind, 1);
+                state.record.count_by_name(kind, 1);
             }
         } else {
             let kind = match kind {
@@ -258,7 +233,7 @@ impl Users<'_> {
     fn come_back(&mut self, user: u32, end: ConnectionEnd, state: &mut State) {
         let index = self.part.index_of(user);
         let own = &mut self.users[user as usize];
-        if self.has_ended || own.behaviour != Behaviour::Active && own.has_opened {
+        if self.has_ended || !own.comes_back() {
             own.phase = Phase::Ended;
             self.unsettled -= 1;
             return;
@@ -266,21 +241,11 @@ impl Users<'_> {
         own.phase = Phase::Backoff;
         let mut delay = Duration::ZERO;
         if let ConnectionEnd::Lost(_) = end {
-            delay = backoff(self.shared.plan.seed, index, own.attempts);
+            delay = own.backoff(self.shared.plan.seed, index);
             let seconds = delay.as_secs_f64();
             self.debug(user, &format!("tries again in {seconds:.3} s"));
         }
         let at = clock::now() + delay.as_nanos() as u64;
         state.timers.set(at, Timer::Connect(user));
     }
-}
-
-/// Returns the delay before a user connects again, after this many failed attempts: the same in each run with the same
-/// seed, whatever the other users do.
-fn backoff(seed: u64, user: u64, attempts: u8) -> Duration {
-    let doubled = FIRST_BACKOFF * (1 << attempts.min(8));
-    let mut random = StdRng::seed_from_u64(seed.wrapping_add(user << 8 | u64::from(attempts)));
-    // Users that were cut at once must not come back at once.
-    let jitter: f64 = random.random_range(0.5..1.5);
-    doubled.min(LONGEST_BACKOFF).mul_f64(jitter)
 }

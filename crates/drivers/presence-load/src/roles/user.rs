@@ -1,6 +1,16 @@
 //! The state of a user, without I/O.
 
-use crate::population::Behaviour;
+use std::time::Duration;
+
+use rand::rngs::StdRng;
+use rand::{RngExt as _, SeedableRng as _};
+
+use super::population::Behaviour;
+
+/// The first and the longest delay before a user connects again; it doubles with each failed attempt. The official
+/// client has the same values.
+pub(crate) const FIRST_BACKOFF: Duration = Duration::from_secs(1);
+pub(crate) const LONGEST_BACKOFF: Duration = Duration::from_secs(5);
 
 /// The current activity of a user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -27,9 +37,9 @@ pub(crate) struct User {
     pub(crate) phase: Phase,
     pub(crate) behaviour: Behaviour,
     /// Failed attempts to connect since it was last joined.
-    pub(super) attempts: u8,
+    attempts: u8,
     /// True once its first attempt to join has ended: the load waits for that.
-    pub(super) has_opened: bool,
+    has_opened: bool,
     /// True while it is away because the plan asks for that.
     pub(crate) is_churning: bool,
     pub(super) sender: Sender,
@@ -38,7 +48,7 @@ pub(crate) struct User {
     /// Time of its last request, or of the start of its connection attempt.
     pub(crate) sent: u64,
     /// Time at which its connection was lost; 0 if it was not.
-    pub(super) lost_at: u64,
+    lost_at: u64,
 }
 
 /// Number of changes of a user whose intended starts are kept: more are rarely on the way at once.
@@ -56,23 +66,30 @@ pub(super) struct Sender {
     /// The sequence number of its last change that was acknowledged.
     pub(super) acked: u32,
     /// The same when its last join was sent.
-    pub(super) acked_before: u32,
+    acked_before_join: u32,
     /// The number of its last change when its last join was sent.
-    pub(super) joined_with: u32,
+    changes_before_join: u32,
     /// The hash of its connection's id, and of the one before.
-    pub(super) connection: u32,
-    pub(super) previous: u32,
+    connection: u32,
+    previous: u32,
     /// Time since which it is joined; `u64::MAX` if it is not.
     pub(super) joined_at: u64,
     /// True if its last membership but this one ended with its connection.
     pub(super) has_broken: bool,
     /// True once any has: what was under way on its connection may be carried out after memberships that ended orderly.
-    pub(super) has_ever_broken: bool,
+    has_ever_broken: bool,
     /// Its joins and leaves.
     pub(super) memberships: Memberships,
     /// The hash of the last connection whose leave was acknowledged, and the time of that.
-    pub(super) left: u32,
-    pub(super) left_at: u64,
+    left: u32,
+    left_at: u64,
+}
+
+/// A connection of a sender.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum WhichConnection {
+    Current,
+    Previous,
 }
 
 impl Sender {
@@ -83,15 +100,59 @@ impl Sender {
         self.n
     }
 
+    /// Returns true if a stamp with these values is of its last join, or of a change.
+    pub(super) fn has_sent(&self, n: u32, at: u64) -> bool {
+        at == self.join_stamp || self.has_changed(n, at)
+    }
+
     /// Returns true if `at` is the intended start of the change with the number `n`, or if that is too old to be known.
     pub(super) fn has_changed(&self, n: u32, at: u64) -> bool {
         let is_recent = self.n - n < CHANGES as u32;
         n > 0 && (!is_recent || self.changes[n as usize % CHANGES] == at as u32)
     }
 
+    /// Returns which of its connections this is; `None` for those before, and for another user's.
+    pub(super) fn which(&self, connection: u32) -> Option<WhichConnection> {
+        match connection {
+            current if current == self.connection => Some(WhichConnection::Current),
+            previous if previous == self.previous => Some(WhichConnection::Previous),
+            _ => None,
+        }
+    }
+
+    pub(super) fn is_current(&self, connection: u32) -> bool {
+        connection == self.connection
+    }
+
     /// Returns true if this is its connection, with which it has joined once.
     pub(super) fn is_certain(&self, connection: u32) -> bool {
-        connection == self.connection && !self.memberships.is_uncertain
+        self.is_current(connection) && !self.memberships.is_uncertain
+    }
+
+    /// Returns true if its connection may overtake what is under way on this one, since one that broke is among those
+    /// before.
+    pub(super) fn may_be_overtaken(&self, connection: u32) -> bool {
+        self.has_ever_broken && !self.is_current(connection)
+    }
+
+    /// Returns true if the leave of this connection was acknowledged before a time.
+    pub(super) fn had_left(&self, connection: u32, before: u64) -> bool {
+        connection == self.left && self.left_at < before
+    }
+
+    /// Returns true if the leave of its connection was acknowledged, and the next one is not known.
+    pub(super) fn has_left_current(&self) -> bool {
+        self.connection == self.left
+    }
+
+    /// Returns the number of its last change that was acknowledged when its last join was sent.
+    pub(super) fn acked_before_join(&self) -> u32 {
+        self.acked_before_join
+    }
+
+    /// Returns the number of its last change when its last join was sent.
+    pub(super) fn changes_before_join(&self) -> u32 {
+        self.changes_before_join
     }
 
     /// Takes over the id of a new connection.
@@ -106,7 +167,7 @@ impl Sender {
 
     /// Begins a membership: its join is being sent. Returns the number of its last change, for the join.
     pub(super) fn begin_join(&mut self) -> u32 {
-        (self.acked_before, self.joined_with) = (self.acked, self.n);
+        (self.acked_before_join, self.changes_before_join) = (self.acked, self.n);
         self.n
     }
 
@@ -185,6 +246,71 @@ impl User {
             },
             ..Self::default()
         }
+    }
+
+    /// Begins to connect. Returns the number of attempts that have failed since it was last joined.
+    pub(super) fn begin_connect(&mut self, now: u64) -> u64 {
+        (self.phase, self.sent) = (Phase::Connecting, now);
+        self.attempts.into()
+    }
+
+    /// Counts a failed attempt. Returns false for the first of all, for which the load waits.
+    pub(super) fn fail_attempt(&mut self) -> bool {
+        self.attempts = self.attempts.saturating_add(1);
+        self.has_opened
+    }
+
+    /// Registers that its first attempt to join has ended. Returns false if it had before.
+    pub(super) fn open(&mut self) -> bool {
+        !std::mem::replace(&mut self.has_opened, true)
+    }
+
+    /// Registers the answer to its join, which came at `now`. Returns the time at which its connection was lost, if it
+    /// was.
+    pub(super) fn join(&mut self, epoch: u64, is_degraded: bool, now: u64) -> Option<u64> {
+        (self.phase, self.epoch) = (Phase::Joined, epoch);
+        self.sender.joined_at = now;
+        if is_degraded {
+            self.sender.memberships.set_uncertain()
+        } else {
+            self.sender.memberships.publish(Memberships::JOIN)
+        }
+        (self.attempts, self.is_churning) = (0, false);
+        Some(std::mem::take(&mut self.lost_at)).filter(|at| *at > 0)
+    }
+
+    /// Notes the loss of its connection. Returns false if that is known.
+    pub(super) fn lose(&mut self, now: u64) -> bool {
+        let is_new = self.lost_at == 0;
+        if is_new {
+            self.lost_at = now;
+        }
+        is_new
+    }
+
+    /// Ends its membership. Returns true if that was by a leave, on a connection that was not lost.
+    pub(super) fn disconnect(&mut self, has_left: bool, now: u64) -> bool {
+        let is_orderly = has_left && self.lost_at == 0;
+        self.sender.end(!is_orderly);
+        if is_orderly {
+            self.sender.leave_acknowledged(now);
+        }
+        is_orderly
+    }
+
+    /// Returns true if it connects again after its connection has ended.
+    pub(super) fn comes_back(&self) -> bool {
+        self.behaviour == Behaviour::Active || !self.has_opened
+    }
+
+    /// Returns the delay before it connects again: the same in each run with the same seed, whatever the other users do.
+    /// `index` is its number in the run.
+    pub(super) fn backoff(&self, seed: u64, index: u64) -> Duration {
+        let doubled = FIRST_BACKOFF * (1 << self.attempts.min(8));
+        let seed = seed.wrapping_add(index << 8 | u64::from(self.attempts));
+        // Users that were cut at once must not come back at once.
+        let jitter: f64 = StdRng::seed_from_u64(seed).random_range(0.5..1.5);
+        doubled.min(LONGEST_BACKOFF).mul_f64(jitter)
     }
 
     /// Returns true if it can send a heartbeat of the load.

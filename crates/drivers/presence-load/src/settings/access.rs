@@ -1,8 +1,8 @@
 //! The credentials that a server may ask for.
 
 use harness::cli::lines_of_files;
+use load::net::http1::parse_field;
 use load::plan::Invalid;
-use load::redact;
 use serde_json::{Map, Value};
 
 use super::Settings;
@@ -85,26 +85,15 @@ impl Settings {
     }
 }
 
-/// Parses a field `name: value` on one line (RFC 9110 §5).
+/// Parses a field of requests, `Name: value`.
+///
+/// # Errors
+/// The field without its secret, with the remedy.
 pub(crate) fn check_field(field: &str) -> Result<(&str, &str), Invalid> {
-    let invalid = |problem: &str| {
-        let shown = format!("driver.headers (--header {:?})", redact::field(field));
-        Err(Invalid::new(shown, problem))
-    };
-    let Some((name, value)) = field.split_once(':') else {
-        return invalid("has no colon: write it as \"Name: value\"");
-    };
-    let is_own = |name: &str| {
-        let lower = name.to_ascii_lowercase();
-        OWN_FIELDS.contains(&lower.as_str()) || lower.starts_with("sec-websocket-")
-    };
-    if !is_token(name) || value.contains(|it: char| it.is_control()) {
-        invalid("has characters that a field may not have: write it as \"Name: value\"")
-    } else if is_own(name) {
-        invalid("is set by the driver: leave it out, or use --subprotocol")
-    } else {
-        Ok((name, value.trim()))
-    }
+    parse_field(field, |name| {
+        let is_own = OWN_FIELDS.contains(&name) || name.starts_with("sec-websocket-");
+        is_own.then_some("is set by the driver: leave it out, or use --subprotocol")
+    })
 }
 
 /// Returns true for a token (RFC 9110 §5.6.2).

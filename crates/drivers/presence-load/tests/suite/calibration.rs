@@ -1,23 +1,26 @@
 //! Calibration against a server whose delays are known: computed percentiles, and one stall.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use harness_testing::calibration::{Planned, calibrate, in_turn};
+use harness_testing::calibration::{Delays, Planned, calibrate, in_turn};
 use harness_testing::program::Program;
 
 use crate::server::{Script, Server};
 
-const STALL: Duration = Duration::from_secs(1);
-
 /// Each statistic must be right, within 2 % or 3 ms, in one run of twenty.
 fn comes_out_as_planned(
-    script: impl Fn() -> Script,
+    delays: impl Fn() -> Delays,
     duration: &str,
     heartbeats: u64,
     planned: &[Planned],
 ) {
     calibrate(20, planned, |_| {
-        let server = Server::start(script());
+        let delays = Arc::new(delays());
+        let server = Server::start(Script {
+            delays: Arc::clone(&delays),
+            ..Script::default()
+        });
         // 40 users, each 2.5 heartbeats per second: none has two at once, unless the server stalls.
         let run = Program::new(env!("CARGO_BIN_EXE_presence-load"))
             .args([
@@ -43,8 +46,7 @@ fn comes_out_as_planned(
         let started = result.operations("started");
         assert_eq!(started + result.operations("missed"), heartbeats);
         assert_eq!(result.operations("ok"), started, "{}", result["errors"]);
-        let stalled_ms = server.stalled_ms();
-        let longer = (stalled_ms - STALL.as_secs_f64() * 1e3).max(0.0);
+        let longer = delays.excess_ms();
         let right = move |planned: f64| planned * 0.98..=planned * 1.02 + 3.0 + longer;
         (started == heartbeats).then_some((result, right))
     });
@@ -54,10 +56,7 @@ fn comes_out_as_planned(
 /// their group. The event of a heartbeat comes with its acknowledgement.
 #[test]
 fn known_delays_come_out_where_they_were_put() {
-    let script = || Script {
-        delays: in_turn([(83, 20), (15, 80), (2, 200)]),
-        ..Script::default()
-    };
+    let delays = || Delays::new(in_turn([(83, 20), (15, 80), (2, 200)]), None);
     let planned = [
         ("heartbeat", "p50_ns", 20.0),
         ("heartbeat", "p90_ns", 80.0),
@@ -68,7 +67,7 @@ fn known_delays_come_out_where_they_were_put() {
         ("propagation", "p90_ns", 80.0),
         ("propagation", "p99_ns", 200.0),
     ];
-    comes_out_as_planned(script, "3s", 300, &planned);
+    comes_out_as_planned(delays, "3s", 300, &planned);
 }
 
 /// At 100/s, nothing is carried out for 1 s from heartbeat number 100 on. A hundred are due within it, 10 ms apart: their
@@ -76,10 +75,7 @@ fn known_delays_come_out_where_they_were_put() {
 /// hundred.
 #[test]
 fn a_stall_is_charged_to_every_heartbeat_that_was_due_in_it() {
-    let script = || Script {
-        stall: Some((100, STALL)),
-        ..Script::default()
-    };
+    let delays = || Delays::new(Vec::new(), Some((100, Duration::from_secs(1))));
     let planned = [
         ("heartbeat", "p90_ns", 600.0),
         ("heartbeat", "p95_ns", 800.0),
@@ -88,5 +84,5 @@ fn a_stall_is_charged_to_every_heartbeat_that_was_due_in_it() {
         ("propagation", "p90_ns", 600.0),
         ("propagation", "max_ns", 1000.0),
     ];
-    comes_out_as_planned(script, "4050ms", 405, &planned);
+    comes_out_as_planned(delays, "4050ms", 405, &planned);
 }

@@ -12,6 +12,7 @@ use presence_load::protocol::ProtocolError;
 use presence_load::protocol::transport::{
     Access, Endpoint, Event, Side, Transport, TransportContext,
 };
+use tungstenite::handshake::derive_accept_key;
 
 /// The content of an Engine.IO handshake.
 const OPEN: &str = r#"{"sid":"abc","upgrades":["websocket"],"pingInterval":25000,"pingTimeout":20000,"maxPayload":100}"#;
@@ -94,4 +95,20 @@ fn take_opened(cx: &mut TransportContext) -> Vec<Side> {
 fn response(body: &str) -> Vec<u8> {
     let length = body.len();
     format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n{body}").into_bytes()
+}
+
+/// Returns a short frame of the server.
+fn frame(text: &str) -> Vec<u8> {
+    [&[0x81, text.len() as u8], text.as_bytes()].concat()
+}
+
+/// Returns the response that accepts a request to open a WebSocket.
+fn accept(request: &str) -> Vec<u8> {
+    let mut lines = request.lines();
+    let key = lines.find_map(|line| line.strip_prefix("Sec-WebSocket-Key: "));
+    let accept = derive_accept_key(key.unwrap().as_bytes());
+    format!(
+        "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: {accept}\r\n\r\n"
+    )
+    .into_bytes()
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use harness_testing::calibration::Delays;
 use harness_testing::program::Program;
 
 use crate::server::{Script, Server, Wrong};
@@ -123,7 +124,7 @@ fn a_heartbeat_that_is_not_answered_times_out() {
 fn a_closed_loop_waits_for_each_acknowledgement() {
     // With 80 ms until the acknowledgement and 20 ms after it, each user sends at most 20 heartbeats in 2 s, not 100.
     let script = Script {
-        delays: vec![Duration::from_millis(80)],
+        delays: Delays::new(vec![Duration::from_millis(80)], None).into(),
         ..Script::default()
     };
     let closed = ["--loop", "closed", "--heartbeats-per-sec", "50"];

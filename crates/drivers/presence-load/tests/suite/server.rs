@@ -2,18 +2,18 @@
 //! one lock makes the order of events the same for all.
 
 use std::collections::BTreeMap;
+use std::io::Write as _;
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::{Arc, Mutex};
-use std::thread;
-use std::time::Duration;
 
+use harness_testing::calibration::Delays;
 use harness_testing::peer;
 use load::clock;
 use serde_json::{Value, json};
-
-mod frames;
-
-use frames::{Frames, send, upgrade};
+use tungstenite::handshake::server::{Request, Response};
+use tungstenite::protocol::frame::Frame;
+use tungstenite::protocol::frame::coding::{Data, OpCode};
+use tungstenite::{Message, accept_hdr};
 
 /// An error of the server, on the event, join or heartbeat with this number, counted from 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,10 +84,8 @@ pub(crate) enum Wrong {
 #[derive(Debug, Default)]
 pub(crate) struct Script {
     pub(crate) wrong: Option<Wrong>,
-    /// Time until a heartbeat is carried out: heartbeat k takes delay k modulo their number.
-    pub(crate) delays: Vec<Duration>,
-    /// The heartbeat from which on nothing is carried out, and for how long.
-    pub(crate) stall: Option<(u64, Duration)>,
+    /// The delays until heartbeats are carried out.
+    pub(crate) delays: Arc<Delays>,
     /// True if answers and events have no `seq`, as the model's.
     pub(crate) is_unnumbered: bool,
     /// The `auth` object without which the namespace refuses a connection.
@@ -115,9 +113,6 @@ struct State {
     connections: u64,
     /// The keys of the handshakes.
     keys: Vec<String>,
-    stalled_until: u64,
-    /// Actual duration of the stall.
-    stalled_ns: u64,
 }
 
 #[derive(Debug, Default)]
@@ -162,11 +157,6 @@ impl Server {
         format!("http://{}", self.address)
     }
 
-    /// Returns the actual duration of the stall, in ms.
-    pub(crate) fn stalled_ms(&self) -> f64 {
-        self.state.lock().unwrap().stalled_ns as f64 / 1e6
-    }
-
     /// Closes all connections and forgets all members, as a server does that is started again.
     pub(crate) fn restart(&self) {
         let mut state = self.state.lock().unwrap();
@@ -197,7 +187,17 @@ impl Server {
 /// Serves a connection until its end.
 fn serve(mut stream: TcpStream, state: &Mutex<State>) -> Option<()> {
     stream.set_nodelay(true).ok()?;
-    let key = upgrade(&mut stream)?;
+    let mut key = String::new();
+    #[expect(
+        clippy::result_large_err,
+        reason = "tungstenite asks for this type of error"
+    )]
+    let take_key = |request: &Request, response: Response| {
+        let field = &request.headers()["sec-websocket-key"];
+        key = String::from_utf8_lossy(field.as_bytes()).into_owned();
+        Ok(response)
+    };
+    let mut socket = accept_hdr(stream.try_clone().ok()?, take_key).ok()?;
     let connection = {
         let mut state = state.lock().unwrap();
         state.keys.push(key);
@@ -206,8 +206,7 @@ fn serve(mut stream: TcpStream, state: &Mutex<State>) -> Option<()> {
     };
     let open = json!({"sid": connection, "upgrades": [], "pingInterval": 25_000, "pingTimeout": 20_000, "maxPayload": 1_000_000});
     send(&mut stream, &format!("0{open}"));
-    let mut frames = Frames::new(stream.try_clone().ok()?);
-    while let Some(text) = frames.next() {
+    while let Ok(Message::Text(text)) = socket.read() {
         if let Some(auth) = text.strip_prefix("40") {
             let expected = state.lock().unwrap().script.auth;
             let answer = if auth == expected.unwrap_or_default() {
@@ -235,7 +234,12 @@ fn request(
     let (id, arguments) = text.split_at(text.find('[')?);
     let arguments: Value = serde_json::from_str(arguments).ok()?;
     if arguments[0] == "presence:heartbeat" {
-        hold(came, state);
+        let (delays, number) = {
+            let mut state = state.lock().unwrap();
+            state.heartbeats += 1;
+            (Arc::clone(&state.script.delays), state.heartbeats - 1)
+        };
+        delays.hold(number, came);
     }
     let mut state = state.lock().unwrap();
     let number = state.heartbeats.checked_sub(1);
@@ -266,34 +270,6 @@ fn request(
         None => {}
     }
     Some(())
-}
-
-/// Waits as long as the script says for the heartbeat that came at `came`.
-fn hold(came: u64, state: &Mutex<State>) {
-    let (delay, until) = {
-        let mut state = state.lock().unwrap();
-        let number = state.heartbeats;
-        state.heartbeats += 1;
-        let delays = &state.script.delays;
-        let delay = delays.get(number as usize % delays.len().max(1)).copied();
-        if let Some((_, stall)) = state.script.stall.filter(|(at, _)| *at == number) {
-            state.stalled_until = came + stall.as_nanos() as u64;
-        }
-        (delay.unwrap_or_default(), state.stalled_until)
-    };
-    sleep_until(came + delay.as_nanos() as u64);
-    if until > came {
-        sleep_until(until);
-        let mut state = state.lock().unwrap();
-        state.stalled_ns = state.stalled_ns.max(clock::now() - came);
-    }
-}
-
-fn sleep_until(at: u64) {
-    while let Some(left) = at.checked_sub(clock::now()).filter(|left| *left > 0) {
-        // A planned delay, which is what the driver must measure.
-        thread::sleep(Duration::from_nanos(left));
-    }
 }
 
 impl State {
@@ -523,6 +499,15 @@ impl Member {
             );
         }
     }
+}
+
+/// Sends a text frame.
+fn send(stream: &mut TcpStream, text: &str) {
+    let frame = Frame::message(text.to_owned(), OpCode::Data(Data::Text), true);
+    let mut bytes = Vec::new();
+    frame.format(&mut bytes).expect("memory takes it");
+    // A client that has gone is noticed by its reader.
+    let _ = stream.write_all(&bytes);
 }
 
 /// Returns the time of the server's clock in milliseconds.

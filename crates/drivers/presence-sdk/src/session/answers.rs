@@ -3,7 +3,7 @@
 use tokio::time::Instant;
 
 use super::calls::answer;
-use super::room::{Cause, Phase};
+use super::room::Cause;
 use super::{Held, Request, Session};
 use crate::error::{Code, Error};
 use crate::event::{DisconnectCause, Event, RejoinCause};
@@ -84,10 +84,7 @@ impl Session {
 
     /// Holds an update until the next join, in the order of the calls. The join in flight does not carry it.
     fn hold(&mut self, held: Held) {
-        let carried = match &self.room {
-            Some(room) if room.phase == Phase::Joining => room.carried,
-            _ => 0,
-        };
+        let carried = self.room.as_ref().map_or(0, |room| room.carried());
         let index = self.held.partition_point(|other| other.order <= held.order);
         self.held.insert(index.max(carried), held);
     }
@@ -139,11 +136,7 @@ impl Session {
         let Some(room) = &mut self.room else {
             return Ok(());
         };
-        room.epoch = own.epoch;
-        room.resume.clone_from(&message.resume);
-        room.state = room.joining_state.take().unwrap_or_default();
-        room.phase = Phase::Joined;
-        let early = std::mem::take(&mut room.early);
+        let early = room.joined(own.epoch, message.resume.clone());
         let lost = {
             let mut inner = self.shared.lock();
             let lost = inner
@@ -180,7 +173,7 @@ impl Session {
     /// Answers the calls whose patches the join carried, and sends the others.
     fn release_held(&mut self, message: &Answer<'_>, now: Instant) {
         let room = self.room.as_mut().expect("the room was joined");
-        let carried = std::mem::take(&mut room.carried).min(self.held.len());
+        let carried = room.take_carried().min(self.held.len());
         let epoch = room.epoch;
         for held in self.held.drain(..carried) {
             let outcome = Heartbeat {
@@ -203,10 +196,7 @@ impl Session {
             self.end_room(&Ok(()));
             return;
         }
-        for held in self
-            .held
-            .drain(..std::mem::take(&mut room.carried).min(self.held.len()))
-        {
+        for held in self.held.drain(..room.take_carried().min(self.held.len())) {
             answer(held.reply, Err(error.clone()));
         }
         if room.is_leaving() {
@@ -215,10 +205,7 @@ impl Session {
         }
         // At least the first bound: the server would be asked at once otherwise.
         let delay = room.rejoin_delay(reconnect, now).max(reconnect.least());
-        room.phase = Phase::Waiting {
-            until: Some(now + delay),
-        };
-        room.joining_state = None;
+        room.wait_until(now + delay);
         if let Error::Rejected { code, message } = error {
             self.report(Event::RejoinRejected { code, message });
         }

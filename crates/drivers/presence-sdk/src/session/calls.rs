@@ -1,14 +1,12 @@
 //! Calls of handles, and the requests that they become.
 
-use serde_json::value::RawValue;
 use tokio::time::Instant;
 
 use super::room::{Phase, Room};
 use super::{Held, Pending, Request, Session};
 use crate::error::Error;
 use crate::event::{DisconnectCause, Event, RejoinCause};
-use crate::message::{self, JoinRequest};
-use crate::object;
+use crate::message;
 use crate::room_view::RoomView;
 use crate::session::room::Cause;
 use crate::shared::{Command, Heartbeat, JoinCommand, Reply};
@@ -75,9 +73,7 @@ impl Session {
         for held in self.held.drain(..) {
             answer(held.reply, Err(Error::NotJoined));
         }
-        for reply in room.leave_replies {
-            let _ = reply.send(outcome.clone());
-        }
+        room.end(outcome);
         if let Some((join, deadline)) = self.next_join.take() {
             self.start_room(*join, deadline, Instant::now());
         }
@@ -88,29 +84,8 @@ impl Session {
         let id = self.next_id;
         let patches = self.unacknowledged_patches();
         let Some(room) = &mut self.room else { return };
-        let mut state = room.state.clone();
-        for patch in patches {
-            // Both are objects that were serialized, so merging them can't fail.
-            state = object::merge(&state, &patch).unwrap_or(state);
-        }
-        let sent = match state.as_str() {
-            "{}" => None,
-            text => serde_json::from_str::<&RawValue>(text).ok(),
-        };
-        let request = JoinRequest {
-            room_id: &room.room,
-            user_id: &room.user,
-            state: sent,
-            // A token belongs to a connection that broke.
-            resume: room
-                .resume
-                .as_deref()
-                .filter(|_| room.cause == Cause::Reconnect),
-        };
-        self.frames.push_back(message::join_frame(id, &request));
-        room.joining_state = Some(state);
-        room.carried = self.held.len();
-        room.phase = Phase::Joining;
+        let frame = room.begin_join(id, &patches, self.held.len());
+        self.frames.push_back(frame);
         let generation = room.generation;
         self.next_heartbeat = None;
         self.expect_answer(generation, Request::Join, now);
@@ -270,9 +245,7 @@ impl Session {
         if delay.is_zero() {
             self.send_join(now);
         } else {
-            room.phase = Phase::Waiting {
-                until: Some(now + delay),
-            };
+            room.wait_until(now + delay);
         }
     }
 
@@ -282,7 +255,7 @@ impl Session {
         while self.held.front().is_some_and(|held| held.deadline <= now) {
             let held = self.held.pop_front().expect("there is a held call");
             if let Some(room) = &mut self.room {
-                room.carried = room.carried.saturating_sub(1);
+                room.expire_held();
             }
             let request = message::HEARTBEAT;
             answer(held.reply, Err(Error::Timeout { request, after }));
@@ -291,12 +264,7 @@ impl Session {
         if let Some((join, _)) = self.next_join.take_if(|(_, deadline)| *deadline <= now) {
             let _ = join.reply.send(Err(Error::Timeout { request, after }));
         }
-        let room = self.room.as_mut().filter(|room| {
-            room.phase == Phase::Waiting { until: None }
-                && room.is_first_join()
-                && room.deadline <= now
-        });
-        if let Some(room) = room {
+        if let Some(room) = self.room.as_mut().filter(|room| room.is_overdue(now)) {
             answer(room.reply.take(), Err(Error::Timeout { request, after }));
             self.end_room(&Ok(()));
         }

@@ -4,13 +4,12 @@
 use std::process::{Command, Output};
 
 use harness_testing::daemons::prepared;
+use harness_testing::peer::{self, Replacement};
 use harness_testing::processes::wait_until;
 use harness_testing::skip;
 use serde_json::Value;
 use subject::daemon::{Options, Stopped};
 use tokio::runtime::Runtime;
-
-use crate::proxy::{self, Frame, Rule};
 
 /// Runs the program. Returns its exit code, its output, and its notes.
 fn conformance(arguments: &[&str]) -> (Option<i32>, String, String) {
@@ -102,69 +101,76 @@ fn runtime() -> Runtime {
     builder.enable_all().build().unwrap()
 }
 
-/// A case, the change to the broker's answers, and words of the expected failure.
-const WRONG: [(&str, Rule, &str); 10] = [
+/// Each a case, the bytes of the broker with their replacement, and words of the expected failure. A method begins with
+/// its two ids.
+const WRONG: [(&str, Replacement, &str); 10] = [
     (
         "queue.declare: passive of a missing one is 404",
-        |frame| frame.replace_method((20, 40), 4, 404, 405),
+        (b"\0\x14\0\x28\x01\x94", b"\0\x14\0\x28\x01\x95"),
         "405",
     ),
     (
         "connection.open: an unknown vhost is 530",
-        |frame| frame.replace_method((10, 50), 4, 530, 504),
+        (b"\0\x0a\0\x32\x02\x12", b"\0\x0a\0\x32\x01\xf8"),
         "expected 530",
     ),
     (
         "basic.return: mandatory and unroutable is 312",
-        |frame| frame.replace_method((60, 50), 4, 312, 313),
+        (b"\0\x3c\0\x32\x01\x38", b"\0\x3c\0\x32\x01\x39"),
         "313",
     ),
     (
         "basic.reject: with requeue it is the first again, redelivered",
-        // Class, method and tag come before it.
-        |frame| frame.replace_byte((60, 71), 12, 1, 0),
+        // The tag, and whether the message is redelivered.
+        (
+            b"\0\x3c\0\x47\0\0\0\0\0\0\0\x02\x01",
+            b"\0\x3c\0\x47\0\0\0\0\0\0\0\x02\0",
+        ),
         "false",
     ),
     (
         "basic.get: says what is left, and counts its tags",
-        |frame| frame.replace_byte((60, 71), 11, 2, 3),
+        (
+            b"\0\x3c\0\x47\0\0\0\0\0\0\0\x02",
+            b"\0\x3c\0\x47\0\0\0\0\0\0\0\x03",
+        ),
         "`get Q b delivery-tag=2 message-count=1`: delivery-tag: 3, expected 2",
     ),
     (
         "content: all 256 bytes",
-        |frame| {
-            if frame.kind == 3 {
-                frame.payload[7] ^= 1;
-            }
-        },
+        (b"\x06\x07\x08", b"\x06\x06\x08"),
         "the body",
     ),
     (
         "properties: priority",
-        |frame| {
-            if frame.kind == 2 {
-                let last = frame.payload.len() - 1;
-                frame.payload[last] = 3;
-            }
-        },
+        // The flags of the properties, and their only value.
+        (b"\x08\0\xff", b"\x08\0\x03"),
         "the properties",
     ),
     (
         "queue.purge: counts what it removes",
-        |frame| frame.replace_byte((50, 31), 7, 3, 2),
+        (b"\0\x32\0\x1f\0\0\0\x03", b"\0\x32\0\x1f\0\0\0\x02"),
         "`queue.purge Q = 3`: message-count: 2, expected 3",
     ),
     (
         "connection.start: capability basic.nack",
-        |frame| frame.replace_text(b"basic.nack", b"basic.wack"),
+        (b"basic.nack", b"basic.wack"),
         "None, expected",
     ),
     (
         "confirm: tags count from 1 after confirm.select",
-        |frame| frame.replace_byte((60, 80), 11, 2, 1),
+        (
+            b"\0\x3c\0\x50\0\0\0\0\0\0\0\x02",
+            b"\0\x3c\0\x50\0\0\0\0\0\0\0\x01",
+        ),
         "1, expected 2",
     ),
 ];
+
+/// Returns the URI of a proxy to the broker at this port.
+fn proxy(port: u16, replacement: Replacement) -> String {
+    format!("amqp://{}", peer::proxy(port, replacement))
+}
 
 #[test]
 fn one_wrong_answer_fails_the_case_about_it_and_the_right_one_does_not() {
@@ -174,12 +180,12 @@ fn one_wrong_answer_fails_the_case_about_it_and_the_right_one_does_not() {
         .block_on(daemon.start(&[], &Options::default()))
         .unwrap();
     let port = daemon.endpoint().port.unwrap();
-    for (case, rule, words) in WRONG {
-        let right = proxy::start(port, |_: &mut Frame| {});
+    for (case, replacement, words) in WRONG {
+        let right = proxy(port, (replacement.0, replacement.0));
         let (code, tap, said) = conformance(&["--uri", &right, "--only", case]);
         assert_eq!(code, Some(0), "{tap}{said}");
         assert!(tap.contains(&format!("\nok 1 - {case}")), "{tap}");
-        let wrong = proxy::start(port, rule);
+        let wrong = proxy(port, replacement);
         let (code, tap, said) = conformance(&["--uri", &wrong, "--only", case]);
         assert_eq!(code, Some(1), "{tap}{said}");
         assert!(tap.contains(&format!("\nnot ok 1 - {case}")), "{tap}");
@@ -189,7 +195,7 @@ fn one_wrong_answer_fails_the_case_about_it_and_the_right_one_does_not() {
 
 #[test]
 fn a_broker_that_hangs_up_or_is_not_there_fails_every_case() {
-    let mute = proxy::start(1, |_: &mut Frame| {});
+    let mute = proxy(1, (b"a", b"a"));
     for uri in [mute, "amqp://127.0.0.1:1".to_owned()] {
         let (code, tap, said) = conformance(&["--uri", &uri, "--only", "tx.commit"]);
         assert_eq!(code, Some(1), "{tap}{said}");

@@ -3,4 +3,3 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod conformance;
-mod proxy;

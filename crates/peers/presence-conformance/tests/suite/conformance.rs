@@ -6,11 +6,10 @@ use harness::failure::Failure;
 use harness::launcher::Launcher;
 use harness::verify::conformance::{Finished, Source};
 use harness_testing::daemons;
+use harness_testing::peer::{self, Replacement};
 use presence_conformance::{ConformanceArgs, finish, run, smoke};
 use serde_json::Value;
 use subject::daemon::Prepared;
-
-use crate::proxy::{self, Replacement};
 
 fn prepared(name: &str) -> Option<Prepared> {
     daemons::prepared(name, "presence")
@@ -169,6 +168,11 @@ const WRONG: [(&str, Replacement, &str); 14] = [
     ),
 ];
 
+/// Returns the URL of a proxy to the server at this port.
+fn proxy(port: u16, replacement: Replacement) -> String {
+    format!("http://{}", peer::proxy(port, replacement))
+}
+
 #[test]
 fn one_wrong_answer_fails_the_case_about_it_and_the_right_one_does_not() {
     let Some(prepared) = prepared("presence-daemon").or_else(|| prepared("node-presence")) else {
@@ -178,11 +182,11 @@ fn one_wrong_answer_fails_the_case_about_it_and_the_right_one_does_not() {
     let daemon = launcher.start(&prepared, &[]).unwrap();
     let port = daemon.endpoint().port.unwrap();
     for (case, replacement, words) in WRONG {
-        let right = proxy::start(port, (replacement.0, replacement.0));
+        let right = proxy(port, (replacement.0, replacement.0));
         let finished = finish(&Source::Running(right), case).unwrap();
         assert_eq!(finished.len(), 1, "{case}");
         assert_eq!(with_outcome(&finished, "passed").len(), 1, "{finished:?}");
-        let wrong = proxy::start(port, replacement);
+        let wrong = proxy(port, replacement);
         let finished = finish(&Source::Running(wrong), case).unwrap();
         let failed = with_outcome(&finished, "failed").join("\n");
         let escaped = words.replace('"', "\\\"");
@@ -196,7 +200,7 @@ fn one_wrong_answer_fails_the_case_about_it_and_the_right_one_does_not() {
 
 #[test]
 fn a_server_that_closes_connections_or_is_not_there_fails_every_case() {
-    let closing = proxy::start(1, (b"a", b"a"));
+    let closing = proxy(1, (b"a", b"a"));
     for url in [closing, "http://127.0.0.1:1".to_owned()] {
         let finished = finish(&Source::Running(url.clone()), "presence, heartbeat").unwrap();
         assert!(finished.len() > 20);

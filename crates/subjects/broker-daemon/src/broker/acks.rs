@@ -2,9 +2,10 @@
 
 use amq_protocol::protocol::basic;
 
+use super::Broker;
 use super::dead_letters::Reason;
-use super::{Broker, enter_ring};
-use crate::channel::{ChannelId, Delivered, Settlement};
+use crate::channel::{ChannelId, Mode, Settlement};
+use crate::deliveries::Delivered;
 use crate::failure::{Result, frame_error, not_implemented, precondition_failed};
 
 impl Broker {
@@ -27,18 +28,13 @@ impl Broker {
     ) -> Result {
         let mut taken = std::mem::take(&mut self.scratch);
         let channel = self.channel(id)?;
-        let is_known = if multiple {
-            channel.unacked.take_up_to(tag, &mut taken)
-        } else {
-            taken.extend(channel.unacked.take(tag));
-            !taken.is_empty()
-        };
-        if let Some(tx) = &mut channel.tx {
+        let is_known = channel.deliveries.take(tag, multiple, &mut taken);
+        if let Mode::Tx(tx) = &mut channel.mode {
             let taken = taken.drain(..);
             tx.settled
                 .extend(taken.map(|delivered| (delivered, settlement)));
         } else if !taken.is_empty() {
-            channel.count_settled(&taken);
+            channel.deliveries.count_settled(&taken);
             self.settle_all(id, &mut taken, settlement);
         }
         self.scratch = taken;
@@ -72,15 +68,9 @@ impl Broker {
             // The queue is deleted, but the log still must know that its message is settled.
             return self.store.settle(queue_id, &entry);
         };
-        queue.unacked -= 1;
-        queue.acked += u64::from(settlement == Settlement::Acked);
-        if let Some(consumer_id) = consumer
-            && let Some(consumer) = consumers.get_mut(consumer_id)
-        {
-            consumer.unacked -= 1;
-            if enter_ring(queue, consumer_id, consumer) && queue.len() > 0 {
-                self.scheduler.activate(queue_id, queue);
-            }
+        let consumer = consumer.and_then(|id| Some((id, consumers.get_mut(id)?)));
+        if queue.settle(consumer, settlement == Settlement::Acked) {
+            self.scheduler.activate(queue_id, queue);
         }
         match settlement {
             Settlement::Acked => {
@@ -108,8 +98,8 @@ impl Broker {
         }
         let mut taken = std::mem::take(&mut self.scratch);
         let channel = self.channel(id)?;
-        channel.unacked.take_up_to(0, &mut taken);
-        channel.count_settled(&taken);
+        channel.deliveries.take(0, true, &mut taken);
+        channel.deliveries.count_settled(&taken);
         self.settle_all(id, &mut taken, Settlement::Requeued);
         self.scratch = taken;
         if is_answered {

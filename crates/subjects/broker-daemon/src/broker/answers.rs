@@ -5,7 +5,6 @@ use amq_protocol::protocol::AMQPClass;
 use super::Broker;
 use crate::channel::ChannelId;
 use crate::failure::{Result, disk_failed};
-use crate::queue::ConnectionId;
 
 impl Broker {
     /// Answers a method, either now or when the log has reached a ticket. Until then, all other output of its channel
@@ -21,11 +20,10 @@ impl Broker {
         if self.store.has_failed() {
             return Err(disk_failed());
         }
-        let answers = &mut self.connections[id.connection].answers;
-        if !answers.is_waiting(id.number) {
+        let outbox = &mut self.connections[id.connection].outbox;
+        if outbox.answer(id.number, ticket, answer) {
             self.store.answering.push(id);
         }
-        answers.push(id.number, ticket, answer);
         Ok(())
     }
 
@@ -48,59 +46,23 @@ impl Broker {
     /// channels.
     pub(super) fn send_answers(&mut self) {
         for id in std::mem::take(&mut self.store.answering) {
-            let is_waiting = if self.store.has_failed() {
-                self.refuse_answers(id)
-            } else {
-                self.send_answers_of(id)
+            let Some(connection) = self.connections.get_mut(id.connection) else {
+                continue;
             };
-            if is_waiting {
-                self.store.answering.push(id);
+            let outbox = &mut connection.outbox;
+            if outbox.send_answers(id.number, self.store.synced()) {
+                if !self.store.has_failed() {
+                    self.store.answering.push(id);
+                } else if let Some(request) = outbox.refuse_answers(id.number) {
+                    self.fail(id, request, &disk_failed());
+                }
             }
             self.add_output(id.connection);
-            self.leave_when_answered(id.connection);
-        }
-    }
-
-    /// Returns true if answers of the channel still wait.
-    fn send_answers_of(&mut self, id: ChannelId) -> bool {
-        let synced = self.store.synced();
-        let Some(connection) = self.connections.get_mut(id.connection) else {
-            return false;
-        };
-        while let Some(answer) = connection.answers.take_due(id.number, synced) {
-            connection.output.method(id.number, answer.method);
-            connection.output.append(answer.behind);
-        }
-        connection.answers.is_waiting(id.number)
-    }
-
-    /// Sends the answers whose tickets were reached and fails the channel for the first other one. Returns false, since
-    /// nothing waits any more.
-    fn refuse_answers(&mut self, id: ChannelId) -> bool {
-        self.send_answers_of(id);
-        let Some(connection) = self.connections.get_mut(id.connection) else {
-            return false;
-        };
-        while let Some(answer) = connection.answers.take_due(id.number, u64::MAX) {
-            if answer.is_orphan {
-                connection.output.append(answer.behind);
-                continue;
+            // A client that asked to close is answered last.
+            let connection = self.connections.get(id.connection);
+            if connection.is_some_and(|connection| connection.outbox.may_leave()) {
+                self.client_closes(id.connection);
             }
-            connection.answers.forget(id.number);
-            self.fail(id, answer.request, &disk_failed());
-            break;
-        }
-        false
-    }
-
-    /// Answers a client's connection.close that waited for other answers.
-    fn leave_when_answered(&mut self, id: ConnectionId) {
-        if let Some(connection) = self.connections.get_mut(id)
-            && connection.is_leaving
-            && connection.answers.is_empty()
-        {
-            connection.is_leaving = false;
-            self.client_closes(id);
         }
     }
 }

@@ -6,7 +6,8 @@ use amq_protocol::protocol::basic;
 
 use super::Broker;
 use super::queues::to_long;
-use crate::channel::{ChannelId, Delivered};
+use crate::channel::ChannelId;
+use crate::deliveries::Delivered;
 use crate::failure::{Result, not_implemented, unknown_id};
 use crate::output::Delivery;
 
@@ -18,12 +19,12 @@ impl Broker {
         if payload.get(4..8).is_none_or(|size| size != [0; 4]) {
             return Err(not_implemented("prefetch_size!=0"));
         }
-        let channel = self.channel(id)?;
+        let deliveries = &mut self.channel(id)?.deliveries;
         if qos.global {
-            channel.global_prefetch = qos.prefetch_count;
+            deliveries.limit = qos.prefetch_count;
             self.wake_channel(id);
         } else {
-            channel.prefetch = qos.prefetch_count;
+            deliveries.prefetch = qos.prefetch_count;
         }
         self.send_basic(id, basic::AMQPMethod::QosOk(basic::QosOk {}));
         Ok(())
@@ -35,17 +36,14 @@ impl Broker {
         self.dispatch(queue_id);
         self.expire_heads(queue_id, usize::MAX);
         let queue = self.topology.queue_mut(queue_id).ok_or_else(unknown_id)?;
-        queue.used = self.now;
-        let Some(entry) = queue.pop() else {
+        queue.touch(self.now);
+        let Some(entry) = queue.get(get.no_ack) else {
             self.send_basic(id, basic::AMQPMethod::GetEmpty(basic::GetEmpty {}));
             return Ok(());
         };
-        queue.got += 1;
-        queue.unacked += usize::from(!get.no_ack);
         let left = to_long(queue.len());
-        let channel = self.channel(id)?;
-        channel.last_tag += 1;
-        let tag = channel.last_tag;
+        let deliveries = &mut self.channel(id)?.deliveries;
+        let tag = deliveries.next_tag();
         let message = Rc::clone(&entry.message);
         let delivery = Delivery {
             channel: id.number,
@@ -56,7 +54,7 @@ impl Broker {
         if get.no_ack {
             self.store.settle(queue_id, &entry);
         } else {
-            channel.unacked.push(Delivered {
+            deliveries.push(Delivered {
                 tag,
                 queue: queue_id,
                 consumer: None,

@@ -5,14 +5,13 @@ use std::collections::HashMap;
 use amq_protocol::protocol::{AMQPClass, basic};
 use amq_protocol::types::{AMQPValue, FieldTable};
 
+use super::Broker;
 use super::queues::random_name;
-use super::{Broker, enter_ring};
-use crate::channel::{Channel, ChannelId, Consumer};
+use crate::channel::{Channel, ChannelId};
 use crate::exchange::QueueId;
 use crate::failure::{Result, access_refused, not_allowed, precondition_failed, unknown_id};
 use crate::incoming::REPLY_TO;
-use crate::message::short_string;
-use crate::queue::{ConsumerId, integer};
+use crate::queue::{Consumer, ConsumerId, integer};
 
 impl Broker {
     /// Handles basic.consume. `no-local` is accepted and has no effect, as in RabbitMQ.
@@ -23,33 +22,18 @@ impl Broker {
         let queue_id = self.queue_of(id, consume.queue.as_str())?;
         let channel = self.channel(id)?;
         let tag = new_tag(channel, consume)?;
-        let prefetch = channel.prefetch;
+        let prefetch = channel.deliveries.prefetch;
         let queue = self.topology.queue(queue_id).ok_or_else(unknown_id)?;
         let what = self.topology.describe(queue);
-        let is_single = queue.limits.single_active;
-        if queue.has_exclusive_consumer
-            || (consume.exclusive && (is_single || !queue.consumers.is_empty()))
-        {
+        if queue.is_reserved(consume.exclusive) {
             return Err(access_refused(format_args!("{what} in exclusive use")));
         }
         let priority = read_priority(&consume.arguments, &what)?;
-        let consumer = self.topology.add_consumer(Consumer {
-            channel: id,
-            queue: queue_id,
-            tag: short_string(&tag).into(),
-            no_ack: consume.no_ack,
-            exclusive: consume.exclusive,
-            priority,
-            prefetch,
-            unacked: 0,
-            in_ring: false,
-            is_passed_over: false,
-            last_tag: 0,
-        });
-        let channel = self.channel(id)?;
-        channel.consumers.insert(tag.as_str().into(), consumer);
+        let consumer = Consumer::new(id, queue_id, consume, &tag, priority, prefetch);
+        let consumer = self.topology.add_consumer(consumer);
+        self.channel(id)?.add_consumer(&tag, consumer);
         if let Some(queue) = self.topology.queue_mut(queue_id) {
-            queue.used = self.now;
+            queue.touch(self.now);
         }
         let ok = basic::AMQPMethod::ConsumeOk(basic::ConsumeOk {
             consumer_tag: tag.into(),
@@ -62,12 +46,10 @@ impl Broker {
     /// Handles basic.cancel. An unknown tag is no error.
     pub(super) fn cancel(&mut self, id: ChannelId, cancel: basic::Cancel) -> Result {
         let tag = cancel.consumer_tag.as_str();
-        let Channel {
-            consumers, replies, ..
-        } = self.channel(id)?;
-        if let Some(consumer) = consumers.remove(tag) {
+        let channel = self.channel(id)?;
+        if let Some(consumer) = channel.remove_consumer(tag) {
             self.remove_consumer(consumer);
-        } else if let Some(replies) = replies.take_if(|replies| replies.has_tag(tag)) {
+        } else if let Some(replies) = channel.replies.take_if(|replies| replies.has_tag(tag)) {
             self.topology.replies.remove(&replies.address);
         }
         let ok = basic::AMQPMethod::CancelOk(basic::CancelOk {
@@ -82,11 +64,11 @@ impl Broker {
         let Some(channel) = self.find_channel(id) else {
             return;
         };
-        let mut room = channel.room();
-        if channel.passed_over.is_empty() || room == 0 {
+        let waiting = channel.deliveries.take_held_back();
+        if waiting.is_empty() {
             return;
         }
-        let waiting = std::mem::take(&mut channel.passed_over);
+        let mut room = channel.deliveries.room();
         let mut last = None;
         let mut held = Vec::new();
         for consumer_id in self.by_last_service(id, waiting) {
@@ -95,6 +77,7 @@ impl Broker {
             };
             let has_messages = queue.len() > 0;
             let queue = consumer.queue;
+            // Consumers of one queue wait for the same message, so only the first of them takes room.
             if has_messages && last != Some(queue) {
                 if room == 0 {
                     held.push(consumer_id);
@@ -103,14 +86,16 @@ impl Broker {
                 room -= 1;
                 last = Some(queue);
             }
-            consumer.is_passed_over = false;
+            consumer.set_held_back(false);
             self.wake_consumer(consumer_id);
         }
         if held.is_empty() {
             return;
         }
         if let Some(channel) = self.find_channel(id) {
-            channel.passed_over = held;
+            for consumer in held {
+                channel.deliveries.hold_back(consumer);
+            }
         }
         // Woken consumers may find that their messages are gone.
         self.scheduler.limited.push(id);
@@ -126,7 +111,7 @@ impl Broker {
         let mut served: HashMap<QueueId, u64> = HashMap::new();
         for consumer in all.iter().filter_map(|id| self.topology.consumer(*id)) {
             let last = served.entry(consumer.queue).or_default();
-            *last = consumer.last_tag.max(*last);
+            *last = consumer.last_tag().max(*last);
         }
         waiting.sort_by_cached_key(|id| {
             let queue = self.topology.consumer(*id).map(|consumer| consumer.queue);
@@ -141,7 +126,7 @@ impl Broker {
             return;
         };
         let queue_id = consumer.queue;
-        if enter_ring(queue, id, consumer) && queue.len() > 0 {
+        if queue.wake(id, consumer) {
             self.scheduler.activate(queue_id, queue);
         }
     }

@@ -1,26 +1,22 @@
 //! Delivery from queues to consumers, and from outputs to sockets.
 
 use std::io::{self, IoSlice};
-use std::rc::Rc;
 
 use super::Broker;
 use super::dead_letters::Reason;
-use crate::channel::{Channel, Delivered};
-use crate::connection::{FULL, Phase};
+use crate::channel::Channel;
+use crate::connection::Admission;
 use crate::exchange::QueueId;
-use crate::output::{Delivery, Output};
 use crate::queue::ConnectionId;
 
 /// Messages of a queue that are dispatched per turn, so that a long queue does not hold up the rest.
 const TURN: usize = 4096;
-/// Spare buffers of outputs that are kept.
-const SPARES: usize = 64;
 
 impl Broker {
     /// Delivers messages of a queue to consumers with room, one each in turn. Returns how many messages left the queue.
     pub(super) fn dispatch(&mut self, id: QueueId) -> usize {
         if let Some(queue) = self.topology.queue_mut(id) {
-            queue.is_active = false;
+            queue.end_wait();
         }
         for count in 0..TURN {
             let Some(queue) = self.topology.queue_mut(id) else {
@@ -29,6 +25,7 @@ impl Broker {
             let Some(head) = queue.head() else {
                 return count;
             };
+            // What expires at this instant still goes to a consumer that waits: a TTL of 0 means that.
             if head.expires < self.now {
                 if let Some(entry) = queue.pop() {
                     self.queue_dead_letter(id, entry, Reason::Expired);
@@ -51,89 +48,48 @@ impl Broker {
     }
 
     /// Delivers a queue's first message to the next consumer with room. Returns true if one was found.
+    ///
+    /// The queue and its consumers are on one side, and the connection on the other, which may belong to another thread:
+    /// all that passes between them is a question (`Connection::admit`), a message, and its tag.
     fn deliver_one(&mut self, id: QueueId) -> bool {
         let Some((queue, consumers)) = self.topology.queue_and_consumers(id) else {
             return false;
         };
-        while let Some((_, consumer_id)) = queue.ring.pop_front() {
+        while let Some(consumer_id) = queue.next_turn() {
             let Some(consumer) = consumers.get_mut(consumer_id) else {
                 continue;
             };
-            consumer.in_ring = false;
-            if !consumer.has_room() {
+            if !consumer.begin_turn() {
                 continue;
             }
-            let Some(connection) = self.connections.get_mut(consumer.channel.connection) else {
+            let to = consumer.channel;
+            let Some(connection) = self.connections.get_mut(to.connection) else {
                 continue;
             };
-            if connection.pending() >= FULL {
-                connection.was_passed_over = true;
-                continue;
-            }
-            let frame_max = connection.frame_max;
-            let Some(channel) = connection.channel(consumer.channel.number) else {
-                continue;
+            let opening = match connection.admit(to.number, consumer_id) {
+                Admission::Granted(opening) => opening,
+                Admission::HeldBack => {
+                    consumer.set_held_back(true);
+                    continue;
+                }
+                Admission::Skipped => continue,
             };
-            // This also holds back consumers without acknowledgements, which take no room (as RabbitMQ).
-            if channel.room() == 0 {
-                channel.passed_over.push(consumer_id);
-                consumer.is_passed_over = true;
-                continue;
-            }
-            let Some(entry) = queue.pop() else {
+            let Some(entry) = queue.take_for(consumer) else {
                 return false;
             };
-            queue.delivered += 1;
-            channel.last_tag += 1;
-            let tag = channel.last_tag;
-            consumer.last_tag = tag;
             self.counts.messages_delivered += 1;
             self.counts.messages_redelivered += u64::from(entry.redelivered);
-            let message = Rc::clone(&entry.message);
-            let delivery = Delivery {
-                channel: consumer.channel.number,
-                tag,
-                is_redelivered: entry.redelivered,
-                message: &message,
-            };
-            let mut settled = None;
             if consumer.no_ack {
-                settled = Some(entry);
-                // It takes no room, so it would continue for as long as its queue has messages while other consumers
-                // wait.
-                consumer.is_passed_over = !channel.passed_over.is_empty();
-                if consumer.is_passed_over {
-                    channel.passed_over.push(consumer_id);
-                    self.scheduler.limited.push(consumer.channel);
-                }
-            } else {
-                channel.unsettled += 1;
-                consumer.unacked += 1;
-                queue.unacked += 1;
-                channel.unacked.push(Delivered {
-                    tag,
-                    queue: id,
-                    consumer: Some(consumer_id),
-                    entry,
-                });
-            }
-            let output = connection.output_of(consumer.channel.number);
-            if output.pending() == 0
-                && let Some(buffer) = self.spares.pop()
-            {
-                output.reuse(buffer);
-            }
-            output.deliver(delivery, &consumer.tag, frame_max);
-            // Re-queue even if now full; deliver_one skips it next time.
-            if !consumer.is_passed_over {
-                consumer.in_ring = true;
-                queue.enter_ring(consumer_id, consumer.priority);
-            }
-            self.scheduler
-                .add_output(consumer.channel.connection, connection);
-            if let Some(entry) = settled {
                 self.store.settle(id, &entry);
             }
+            let (tag, is_held_back) =
+                opening.deliver(consumer_id, consumer, entry, &mut self.spares);
+            queue.end_turn(consumer_id, consumer, tag, is_held_back);
+            if is_held_back {
+                self.scheduler.limited.push(to);
+            }
+            self.scheduler
+                .add_output(to.connection, &mut connection.outbox);
             return true;
         }
         false
@@ -149,14 +105,9 @@ impl Broker {
     /// Writes a connection's output as far as its socket accepts it. A blocked socket is left alone until it
     /// `is_writable` again.
     pub(crate) fn flush(&mut self, id: ConnectionId, is_writable: bool) {
-        let Some(connection) = self.connections.get_mut(id) else {
-            return;
-        };
-        connection.has_output = false;
-        if connection.is_stuck && !is_writable {
-            return connection.account_memory();
-        }
-        let Some(socket) = connection.socket.clone() else {
+        let connection = self.connections.get_mut(id);
+        let Some(socket) = connection.and_then(|connection| connection.begin_write(is_writable))
+        else {
             return;
         };
         self.write_output(id, |slices| match slices {
@@ -173,42 +124,16 @@ impl Broker {
         write: impl FnMut(&[IoSlice<'_>]) -> io::Result<usize>,
     ) {
         let connection = &mut self.connections[id];
-        let (before, was_held, was_stuck) = (
-            connection.output.pending(),
-            connection.is_held(),
-            connection.is_stuck,
-        );
-        let written = connection.output.write_to(write);
-        if let Some(buffer) = connection.output.spare()
-            && self.spares.len() < SPARES
-        {
-            self.spares.push(buffer);
-        }
-        let count = before - connection.output.pending();
+        let count = connection.write(self.now, &mut self.spares, write);
         self.counts.bytes_sent += count as u64;
-        if count > 0 {
-            connection.sent = self.now;
-        }
-        connection.is_stuck = matches!(written, Ok(false));
-        if written.is_err() {
-            // The socket is broken: the connection is over.
-            connection.phase = Phase::Closed;
-            connection.output = Output::default();
-        }
-        connection.account_memory();
-        let wants_less = was_held && !connection.is_held();
-        if connection.is_stuck != was_stuck || wants_less || connection.phase == Phase::Closed {
-            connection.wake.notify_one();
-        }
     }
 
     /// Resumes consumers that were skipped because the output was full, once half of it is written.
     fn wake_passed_over(&mut self, id: ConnectionId) {
         let connection = &mut self.connections[id];
-        if !connection.was_passed_over || connection.pending() > FULL / 2 {
+        if !connection.outbox.take_passed_over() {
             return;
         }
-        connection.was_passed_over = false;
         let consumers: Vec<_> = connection
             .channels()
             .flat_map(Channel::consumer_ids)

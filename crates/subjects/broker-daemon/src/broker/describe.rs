@@ -54,6 +54,7 @@ impl Broker {
 
     pub(crate) fn describe_queue(&self, id: QueueId) -> Option<Value> {
         let queue = self.topology.queue(id)?;
+        let counts = queue.counts();
         Some(json!({
             "name": &*queue.name,
             "vhost": &*self.topology.vhost(queue.vhost).name,
@@ -67,16 +68,16 @@ impl Broker {
             "policy": null,
             "operator_policy": null,
             "effective_policy_definition": {},
-            "messages": queue.len() + queue.unacked,
+            "messages": queue.len() + counts.unacked,
             "messages_ready": queue.len(),
-            "messages_unacknowledged": queue.unacked,
-            "consumers": queue.consumers.len(),
+            "messages_unacknowledged": counts.unacked,
+            "consumers": queue.consumer_count(),
             "message_stats": {
-                "publish": queue.published,
-                "deliver_get": queue.delivered + queue.got,
-                "deliver": queue.delivered,
-                "get": queue.got,
-                "ack": queue.acked,
+                "publish": counts.published,
+                "deliver_get": counts.delivered + counts.got,
+                "deliver": counts.delivered,
+                "get": counts.got,
+                "ack": counts.acked,
             },
         }))
     }
@@ -91,9 +92,9 @@ impl Broker {
             .iter()
             .map(|vhost| vhost.exchanges.len());
         let channels = connections().map(|connection| connection.channels().count());
-        let backlog = connections().map(|connection| connection.backlog.len());
+        let backlog = connections().map(|connection| connection.backlog().len());
         let ready = queues().map(Queue::len);
-        let unacked = queues().map(|queue| queue.unacked);
+        let unacked = queues().map(|queue| queue.counts().unacked);
         Gauges {
             connections: self.connections.len() as u64,
             channels: channels.sum::<usize>() as u64,
@@ -144,31 +145,31 @@ pub(crate) const QUEUE_METRICS: [QueueMetric; 6] = [
         "broker_queue_messages_unacked",
         "gauge",
         "Messages of the queue that were delivered and are not settled.",
-        |queue| queue.unacked as u64,
+        |queue| queue.counts().unacked as u64,
     ),
     (
         "broker_queue_consumers",
         "gauge",
         "Consumers of the queue.",
-        |queue| queue.consumers.len() as u64,
+        |queue| queue.consumer_count() as u64,
     ),
     (
         "broker_queue_messages_published_total",
         "counter",
         "Messages that entered the queue, including dead letters.",
-        |queue| queue.published,
+        |queue| queue.counts().published,
     ),
     (
         "broker_queue_messages_delivered_total",
         "counter",
         "Messages of the queue that were sent to consumers or by basic.get.",
-        |queue| queue.delivered + queue.got,
+        |queue| queue.counts().delivered + queue.counts().got,
     ),
     (
         "broker_queue_messages_acked_total",
         "counter",
         "Deliveries of the queue that were acknowledged.",
-        |queue| queue.acked,
+        |queue| queue.counts().acked,
     ),
 ];
 

@@ -31,7 +31,7 @@ impl Direct {
     pub fn new(config: Config) -> anyhow::Result<Self> {
         let (wake, log_woke) = mpsc::channel();
         let open = |dir: &PathBuf| {
-            let opened = Log::open(dir, log::Options::default(), move || {
+            let opened = Log::open(dir, log::LogOptions::default(), move || {
                 // The last wake-up comes after the receiver is dropped.
                 let _ = wake.send(());
             });

@@ -104,7 +104,7 @@ impl Broker {
                 self.topology.forget_source(vhost, to, &name);
             }
             let to = Destination::Exchange(name);
-            for source in exchange.sources {
+            for source in self.topology.take_sources(vhost, &to) {
                 self.forget_bindings(vhost, &source, &to);
                 if self.is_left_unused(vhost, &source) {
                     going.push(source);

@@ -5,20 +5,18 @@
 use super::Broker;
 use super::dead_letters::Reason;
 use crate::exchange::QueueId;
-use crate::queue::{NEVER, Queue};
 
 /// Messages and queues that may expire in one turn: a million at once takes seconds, during which clients would wait.
 const TURN: usize = 1024;
+
 impl Broker {
     /// Ensures that a queue is checked when its head or the queue itself expires.
     pub(super) fn set_timer(&mut self, id: QueueId) {
         let Some(queue) = self.topology.queue_mut(id) else {
             return;
         };
-        let due = due(queue);
-        if due < queue.timer {
-            queue.timer = due;
-            self.scheduler.add_timer(due, id, &self.topology);
+        if let Some((before, due)) = queue.advance_timer() {
+            self.scheduler.set_timer(id, before, due);
         }
     }
 
@@ -26,26 +24,22 @@ impl Broker {
     pub(crate) fn expire(&mut self) {
         let mut left = TURN;
         while left > 0
-            && let Some((due, id)) = self.scheduler.take_timer(self.now)
+            && let Some(id) = self.scheduler.take_due(self.now)
         {
             left -= 1;
-            left -= self.expire_queue(id, due, left);
+            left -= self.expire_queue(id, left);
         }
         self.finish_turn();
     }
 
     /// Returns how many messages expired, at most `most`.
-    fn expire_queue(&mut self, id: QueueId, timer: u64, most: usize) -> usize {
+    fn expire_queue(&mut self, id: QueueId, most: usize) -> usize {
         let now = self.now;
         let Some(queue) = self.topology.queue_mut(id) else {
             return 0;
         };
-        if queue.timer != timer {
-            // An earlier timer was set after this one, and has set another.
-            return 0;
-        }
-        queue.timer = NEVER;
-        if own_deadline(queue) <= now {
+        queue.end_timer();
+        if queue.is_expired(now) {
             self.remove_queue(id);
             return 0;
         }
@@ -58,25 +52,12 @@ impl Broker {
     pub(super) fn expire_heads(&mut self, id: QueueId, most: usize) -> usize {
         let now = self.now;
         for count in 0..most {
-            let entry = self.topology.queue_mut(id).and_then(|queue| {
-                let is_due = queue.head().is_some_and(|head| head.expires <= now);
-                is_due.then(|| queue.pop()).flatten()
-            });
-            let Some(entry) = entry else { return count };
+            let queue = self.topology.queue_mut(id);
+            let Some(entry) = queue.and_then(|queue| queue.pop_expired(now)) else {
+                return count;
+            };
             self.queue_dead_letter(id, entry, Reason::Expired);
         }
         most
     }
-}
-
-/// Returns when a queue without consumers expires: its time to live after its last use.
-fn own_deadline(queue: &Queue) -> u64 {
-    match queue.limits.expires {
-        Some(after) if queue.consumers.is_empty() => queue.used + after,
-        _ => NEVER,
-    }
-}
-
-fn due(queue: &Queue) -> u64 {
-    own_deadline(queue).min(queue.head().map_or(NEVER, |head| head.expires))
 }

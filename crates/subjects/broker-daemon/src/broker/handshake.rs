@@ -10,7 +10,7 @@ use daemon_kit::quote;
 
 use super::Broker;
 use super::methods::parse;
-use crate::connection::{Capabilities, Phase};
+use crate::connection::Phase;
 use crate::failure::{
     Result, access_refused, channel_error, command_invalid, not_allowed, syntax_error,
     unexpected_frame,
@@ -28,14 +28,15 @@ impl Broker {
     pub(super) fn protocol_header(&mut self, id: ConnectionId, input: &[u8]) -> usize {
         let length = input.len().min(PROTOCOL_HEADER.len());
         if input[..length] != PROTOCOL_HEADER[..length] {
-            self.connections[id].output.raw(PROTOCOL_HEADER);
+            let outbox = &mut self.connections[id].outbox;
+            outbox.of_channel(0).raw(PROTOCOL_HEADER);
             self.close_when_written(id);
             return input.len();
         }
         if length < PROTOCOL_HEADER.len() {
             return 0;
         }
-        self.connections[id].phase = Phase::Start;
+        self.connections[id].enter(Phase::Start, self.now);
         let start = connection::AMQPMethod::Start(connection::Start {
             version_major: 0,
             version_minor: 9,
@@ -49,7 +50,7 @@ impl Broker {
 
     /// Handles a frame of a connection that is not open, or no longer open.
     pub(super) fn negotiate(&mut self, id: ConnectionId, frame: Frame<'_>) -> Result {
-        let phase = self.connections[id].phase;
+        let phase = self.connections[id].phase();
         if phase == Phase::Closing {
             // Only connection.close and close-ok matter.
             match (frame.kind, frame.channel, frame.payload) {
@@ -87,17 +88,11 @@ impl Broker {
     /// sends several requests, and would otherwise read the end of the stream before its answer.
     pub(super) fn client_closes(&mut self, id: ConnectionId) {
         let connection = &mut self.connections[id];
-        if connection.phase != Phase::Closing {
-            connection.phase = Phase::Closing;
-            connection.since = self.now;
-            connection.is_blocked = false;
-            connection.wake.notify_one();
+        if connection.phase() != Phase::Closing {
+            connection.enter(Phase::Closing, self.now);
         }
         self.release(id);
-        let connection = &mut self.connections[id];
-        if !connection.answers.is_empty() {
-            // Its channels are answered first.
-            connection.is_leaving = true;
+        if self.connections[id].outbox.must_leave_later() {
             return;
         }
         let ok = connection::AMQPMethod::CloseOk(connection::CloseOk {});
@@ -107,7 +102,7 @@ impl Broker {
     fn start_ok(&mut self, id: ConnectionId, ok: &connection::StartOk) -> Result {
         let mechanism = ok.mechanism.as_str();
         let connection = &mut self.connections[id];
-        connection.capabilities = Capabilities::read(&ok.client_properties);
+        connection.introduce(&ok.client_properties);
         let response = ok.response.as_bytes();
         let login = match mechanism {
             "PLAIN" => plain(response),
@@ -131,7 +126,7 @@ impl Broker {
             )));
         }
         connection.user = login.0.into();
-        connection.phase = Phase::Tune;
+        connection.enter(Phase::Tune, self.now);
         let tune = connection::AMQPMethod::Tune(connection::Tune {
             channel_max: self.config.channel_max,
             frame_max: self.config.frame_max,
@@ -164,11 +159,7 @@ impl Broker {
                 )));
             }
         }
-        let connection = &mut self.connections[id];
-        connection.frame_max = ok.frame_max as usize;
-        connection.channel_max = ok.channel_max;
-        connection.heartbeat = ok.heartbeat;
-        connection.phase = Phase::Open;
+        self.connections[id].tune(ok);
         Ok(())
     }
 
@@ -184,7 +175,7 @@ impl Broker {
             return Err(not_allowed(format_args!("vhost {name} not found")));
         };
         connection.vhost = vhost;
-        connection.phase = Phase::Running;
+        connection.enter(Phase::Running, self.now);
         let ok = connection::AMQPMethod::OpenOk(connection::OpenOk {});
         self.send_connection(id, ok);
         Ok(())

@@ -9,10 +9,9 @@ use tokio::sync::Notify;
 use super::Broker;
 use super::handshake::LEAST_FRAME;
 use super::methods::parse;
-use crate::answers::Answers;
-use crate::channel::{ChannelId, Delivered, Settlement};
+use crate::channel::{ChannelId, Mode, Settlement};
 use crate::connection::{Connection, Phase};
-use crate::failure::{Failure, Result, channel_error, connection_forced, not_allowed};
+use crate::failure::{Failure, Result, connection_forced};
 use crate::output::Output;
 use crate::queue::{ConnectionId, ConsumerId};
 
@@ -22,7 +21,7 @@ impl Broker {
         // Valid until both sides have agreed on another.
         let frame_max = LEAST_FRAME as usize;
         let connection = Connection::new(socket, frame_max, self.now, &self.memory.meter);
-        let wake = Rc::clone(&connection.wake);
+        let wake = Rc::clone(connection.wake());
         self.counts.connections_opened += 1;
         (self.connections.insert(connection), wake)
     }
@@ -54,18 +53,11 @@ impl Broker {
         let Some(mut channel) = connection.take_channel(id.number) else {
             return;
         };
-        connection.answers.orphan(id.number);
-        let mut unsettled: Vec<Delivered> = Vec::new();
-        channel.unacked.take_up_to(0, &mut unsettled);
-        if let Some(tx) = channel.tx.take() {
-            unsettled.extend(tx.settled.into_iter().map(|(delivered, _)| delivered));
-        }
-        unsettled.sort_by_key(|delivered| delivered.tag);
         // From the last to the first, so that each is requeued before the one after it.
-        for delivered in unsettled.into_iter().rev() {
+        for delivered in channel.take_unsettled().into_iter().rev() {
             self.settle(delivered, Settlement::Requeued);
         }
-        if let Some(replies) = channel.replies.take() {
+        if let Some(replies) = &channel.replies {
             self.topology.replies.remove(&replies.address);
         }
         for consumer in channel.consumer_ids() {
@@ -73,48 +65,30 @@ impl Broker {
         }
     }
 
-    /// Removes a consumer, and an auto-delete queue with its last consumer.
+    /// Removes a consumer that its channel has removed, and an auto-delete queue with its last consumer.
     pub(super) fn remove_consumer(&mut self, id: ConsumerId) {
         let Some(consumer) = self.topology.remove_consumer(id) else {
             return;
         };
-        if consumer.is_passed_over
-            && let Some(channel) = self.find_channel(consumer.channel)
-        {
-            channel.passed_over.retain(|other| *other != id);
-        }
         let Some(queue) = self.topology.queue_mut(consumer.queue) else {
             return;
         };
-        let was_active = queue.active == Some(id);
-        queue.used = self.now;
-        if queue.settings.auto_delete && queue.consumers.is_empty() {
+        queue.touch(self.now);
+        if queue.settings.auto_delete && queue.consumer_count() == 0 {
             return self.remove_queue(consumer.queue);
         }
         self.set_timer(consumer.queue);
-        if was_active && let Some(next) = self.topology.choose_active(consumer.queue) {
+        if let Some((queue, consumers)) = self.topology.queue_and_consumers(consumer.queue)
+            && let Some(next) = queue.replace_active(id, consumers)
+        {
             self.wake_consumer(next);
         }
     }
 
     /// Handles channel.open.
-    ///
-    /// # Errors
-    /// 504 for a channel that is already open, 530 for one above channel_max.
     pub(super) fn open_channel(&mut self, id: ChannelId, payload: &[u8]) -> Result {
         parse(payload)?;
-        let number = id.number;
-        let connection = &mut self.connections[id.connection];
-        if connection.channel(number).is_some() {
-            return Err(channel_error("second 'channel.open' seen"));
-        }
-        if number > connection.channel_max {
-            let most = connection.channel_max;
-            return Err(not_allowed(format_args!(
-                "channel {number} is beyond the negotiated channel_max ({most})"
-            )));
-        }
-        connection.open_channel(number);
+        self.connections[id.connection].open_channel(id.number)?;
         self.counts.channels_opened += 1;
         let ok = channel::AMQPMethod::OpenOk(channel::OpenOk {});
         self.send(id, AMQPClass::Channel(ok));
@@ -137,9 +111,7 @@ impl Broker {
             return self.close_connection(id.connection, method, failure);
         }
         self.end_channel(id);
-        self.connections[id.connection]
-            .open_channel(id.number)
-            .is_closing = true;
+        self.connections[id.connection].insert_channel(id.number, Mode::Closing);
         let close = channel::AMQPMethod::Close(channel::Close {
             reply_code: failure.code,
             reply_text: failure.short_text().into(),
@@ -158,22 +130,18 @@ impl Broker {
         failure: &Failure,
     ) {
         let connection = &mut self.connections[id];
-        let says_why = match connection.phase {
+        let says_why = match connection.phase() {
             Phase::Closing | Phase::Closed => return,
             Phase::Running => true,
             Phase::Start => {
-                failure.code == 403 && connection.capabilities.authentication_failure_close
+                failure.code == 403 && connection.capabilities().authentication_failure_close
             }
             Phase::Tune | Phase::Open => failure.code == 530,
             Phase::Header => false,
         };
-        let is_running = connection.phase == Phase::Running;
-        connection.phase = Phase::Closing;
-        connection.since = self.now;
-        connection.is_blocked = false;
-        connection.answers = Answers::default();
-        // Its answer must be read even if the connection was held.
-        connection.wake.notify_one();
+        let is_running = connection.phase() == Phase::Running;
+        connection.enter(Phase::Closing, self.now);
+        connection.outbox.drop_answers();
         self.release(id);
         if !says_why {
             return self.close_when_written(id);
@@ -193,11 +161,23 @@ impl Broker {
     /// Stops reading, and closes the socket once all output is written.
     pub(super) fn close_when_written(&mut self, id: ConnectionId) {
         self.release(id);
-        let connection = &mut self.connections[id];
-        connection.phase = Phase::Closed;
-        connection.since = self.now;
-        connection.wake.notify_one();
+        self.connections[id].enter(Phase::Closed, self.now);
         self.add_output(id);
+    }
+
+    /// Sends heartbeats, and ends overdue connections at once.
+    pub(crate) fn sweep(&mut self) {
+        for id in self.connections.ids() {
+            if self.connections[id].is_late(self.now) {
+                self.release(id);
+                let connection = &mut self.connections[id];
+                connection.outbox.clear();
+                connection.enter(Phase::Closed, self.now);
+            } else if self.connections[id].beat(self.now) {
+                self.add_output(id);
+            }
+        }
+        self.finish_turn();
     }
 
     /// Sends connection.close 320 to every client.
@@ -220,8 +200,9 @@ impl Broker {
             return;
         };
         let frame_max = connection.frame_max;
-        append(connection.output_of(id.number), frame_max);
-        self.scheduler.add_output(id.connection, connection);
+        append(connection.outbox.of_channel(id.number), frame_max);
+        self.scheduler
+            .add_output(id.connection, &mut connection.outbox);
     }
 
     pub(super) fn send_basic(&mut self, id: ChannelId, method: basic::AMQPMethod) {

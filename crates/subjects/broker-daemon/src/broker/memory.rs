@@ -67,28 +67,23 @@ impl Broker {
             self.watch_memory();
         }
         let connection = &mut self.connections[id];
-        if connection.phase != Phase::Running {
+        if connection.phase() != Phase::Running {
             return false;
         }
-        if !connection.is_blocked {
+        if connection.block() {
             self.memory.waiting.push(id);
         }
-        connection.is_blocked = true;
-        connection.holds_frames = true;
-        connection.is_publisher = true;
         if self.memory.is_short {
             self.tell_blocked(id);
         }
         true
     }
 
-    /// Sends connection.blocked to a client that supports it.
+    /// Sends connection.blocked to a publisher that supports it.
     fn tell_blocked(&mut self, id: ConnectionId) {
-        let connection = &mut self.connections[id];
-        if connection.was_sent_blocked || !connection.capabilities.connection_blocked {
+        if !self.connections[id].needs_warning() {
             return;
         }
-        connection.was_sent_blocked = true;
         let blocked = connection::Blocked {
             reason: "low on memory".into(),
         };
@@ -99,12 +94,9 @@ impl Broker {
     pub(super) fn watch_memory(&mut self) {
         if self.memory.update() {
             for id in self.connections.ids() {
-                let connection = &mut self.connections[id];
                 if self.memory.is_short {
-                    if connection.is_publisher {
-                        self.tell_blocked(id);
-                    }
-                } else if mem::take(&mut connection.was_sent_blocked) {
+                    self.tell_blocked(id);
+                } else if self.connections[id].end_warning() {
                     let unblocked = connection::AMQPMethod::Unblocked(connection::Unblocked {});
                     self.send_connection(id, unblocked);
                 }
@@ -113,9 +105,7 @@ impl Broker {
         if !self.memory.is_short && !self.store.is_congested() {
             for id in mem::take(&mut self.memory.waiting) {
                 if let Some(connection) = self.connections.get_mut(id) {
-                    connection.is_blocked = false;
-                    connection.received = self.now;
-                    connection.wake.notify_one();
+                    connection.unblock(self.now);
                 }
             }
         }

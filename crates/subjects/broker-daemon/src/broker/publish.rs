@@ -6,10 +6,10 @@ use amq_protocol::protocol::{AMQPClass, confirm};
 
 use super::Broker;
 use super::dead_letters::Reason;
-use crate::channel::{Channel, ChannelId, Pending};
-use crate::confirms::Verdict;
+use crate::channel::{Channel, ChannelId, Mode, Pending};
+use crate::confirms::{Confirms, Verdict};
 use crate::exchange::QueueId;
-use crate::failure::{Result, precondition_failed, resource_error, unknown_id};
+use crate::failure::{Result, resource_error, unknown_id};
 use crate::incoming::LARGEST;
 use crate::message::Message;
 use crate::queue::{ConnectionId, Overflow, Queue};
@@ -17,11 +17,7 @@ use crate::queue::{ConnectionId, Overflow, Queue};
 impl Broker {
     /// Handles basic.publish.
     pub(super) fn begin_publish(&mut self, id: ChannelId, payload: &[u8]) -> Result {
-        let Channel {
-            incoming, route, ..
-        } = self.channel(id)?;
-        route.is_current = incoming.begin(payload)? == route.address;
-        Ok(())
+        self.channel(id)?.begin_message(payload)
     }
 
     /// Handles a content header.
@@ -65,10 +61,9 @@ impl Broker {
     }
 
     fn complete(&mut self, id: ChannelId) -> Result {
-        let connection = &mut self.connections[id.connection];
-        connection.is_publisher = true;
-        let channel = connection.channel(id.number).ok_or_else(unknown_id)?;
-        let pending = channel.incoming.finish(&self.memory.meter)?;
+        let channel = self.connections[id.connection].publishing_channel(id.number);
+        let incoming = &mut channel.ok_or_else(unknown_id)?.incoming;
+        let pending = incoming.finish(&self.memory.meter)?;
         self.counts.messages_published += 1;
         self.publish(id, pending)
     }
@@ -79,42 +74,24 @@ impl Broker {
     /// 404 or 403 for the exchange.
     fn publish(&mut self, id: ChannelId, pending: Pending) -> Result {
         let version = self.topology.version();
-        let route = &self.channel(id)?.route;
-        if !route.is_current || route.version != version || !pending.copies.is_empty() {
+        if !self.channel(id)?.route.is_valid(version, &pending) {
             self.find_route(id, &pending)?;
         }
-        if let Some(tx) = &mut self.channel(id)?.tx {
+        if let Mode::Tx(tx) = &mut self.channel(id)?.mode {
             tx.published.push(pending);
             return Ok(());
         }
         self.deliver_to_queues(id, &pending)
     }
 
-    /// Computes the channel's route for this message, unless it is the route of the last one.
+    /// Computes the channel's route for a message, unless it is the route of the last one.
     fn find_route(&mut self, id: ChannelId, pending: &Pending) -> Result {
-        let Pending {
-            message, copies, ..
-        } = pending;
-        let version = self.topology.version();
         let connection = &mut self.connections[id.connection];
         let vhost = self.topology.vhost(connection.vhost);
-        let Some(channel) = connection.channel(id.number) else {
-            return Ok(());
-        };
-        let route = &mut channel.route;
-        let is_known = route.version == version && route.address == message.address();
-        if is_known && copies.is_empty() {
-            return Ok(());
+        match connection.channel(id.number) {
+            Some(channel) => channel.route.find(vhost, self.topology.version(), pending),
+            None => Ok(()),
         }
-        route.queues.clear();
-        route.version = 0;
-        let by_address = vhost.route(message, copies, &mut route.queues)?;
-        if by_address && copies.is_empty() {
-            route.version = version;
-            route.address.clear();
-            route.address.extend_from_slice(message.address());
-        }
-        Ok(())
     }
 
     /// Puts a message into the queues of the channel's route, returns it to the client if there are none, and counts it
@@ -143,12 +120,10 @@ impl Broker {
         }
         let channel = self.channel(id)?;
         channel.route.queues = queues;
-        if let Some(confirms) = &mut channel.confirms {
-            confirms.publish(verdict);
-            if !channel.is_confirming {
-                channel.is_confirming = true;
-                self.confirming.push(id);
-            }
+        if let Mode::Confirm(confirms) = &mut channel.mode
+            && confirms.publish(verdict)
+        {
+            self.confirming.push(id);
         }
         Ok(())
     }
@@ -197,17 +172,15 @@ impl Broker {
 
     /// Returns true if a queue accepts one more message (x-overflow: reject-publish).
     fn has_room(&mut self, id: QueueId, message: &Rc<Message>) -> bool {
-        let is_full = |queue: &Queue| {
-            queue.limits.overflow != Overflow::DropHead && queue.is_full_for(message)
-        };
-        if self.topology.queue(id).is_some_and(is_full) {
+        let queue = self.topology.queue(id);
+        if queue.is_some_and(|queue| queue.refuses(message)) {
             // Consumers come first: messages published earlier in this turn have not been dispatched yet.
             self.dispatch(id);
         }
         let Some(queue) = self.topology.queue(id) else {
             return true;
         };
-        let has_room = !is_full(queue);
+        let has_room = !queue.refuses(message);
         if !has_room && queue.limits.overflow == Overflow::RejectPublishDlx {
             self.queue_refused(id, message);
         }
@@ -223,14 +196,14 @@ impl Broker {
         let is_stored = is_stored && queue.is_stored();
         queue.push(Rc::clone(message), now, is_stored);
         let (is_over, is_lagging) = (queue.is_over(), queue.is_lagging());
-        let has_waiting = !queue.ring.is_empty();
+        let has_turns = queue.has_turns();
         self.scheduler.activate(id, queue);
         if is_lagging {
             self.scheduler.lagging = Some(id);
         }
         if is_over {
             // Consumers come first.
-            if has_waiting {
+            if has_turns {
                 self.dispatch(id);
             }
             self.drop_heads(id);
@@ -240,11 +213,7 @@ impl Broker {
 
     /// Drops messages from the head until the queue is within its limits (x-overflow: drop-head).
     pub(super) fn drop_heads(&mut self, id: QueueId) {
-        while let Some(queue) = self.topology.queue_mut(id) {
-            if queue.limits.overflow != Overflow::DropHead || !queue.is_over() {
-                return;
-            }
-            let Some(entry) = queue.pop() else { return };
+        while let Some(entry) = self.topology.queue_mut(id).and_then(Queue::pop_excess) {
             self.queue_dead_letter(id, entry, Reason::MaxLength);
         }
     }
@@ -258,11 +227,8 @@ impl Broker {
     }
 
     pub(super) fn confirm_select(&mut self, id: ChannelId, nowait: bool) -> Result {
-        let channel = self.channel(id)?;
-        if channel.tx.is_some() {
-            return Err(precondition_failed("cannot switch from tx to confirm mode"));
-        }
-        channel.confirms.get_or_insert_default();
+        let confirm = Mode::Confirm(Confirms::default());
+        self.channel(id)?.select(confirm)?;
         let ok = confirm::AMQPMethod::SelectOk(confirm::SelectOk {});
         self.answer_unless(nowait, id, 0, AMQPClass::Confirm(ok))
     }
@@ -276,19 +242,15 @@ impl Broker {
                 return false;
             };
             let number = id.number;
-            let mut output = std::mem::take(connection.output_of(number));
-            let mut count = 0;
-            let mut waits = false;
-            if let Some(channel) = connection.channel(number) {
-                if let Some(confirms) = &mut channel.confirms {
-                    count = confirms.settle(synced, has_failed, |is_ack, tag, multiple| {
-                        output.confirm(number, is_ack, tag, multiple)
-                    });
-                    waits = confirms.is_waiting();
-                }
-                channel.is_confirming = waits;
-            }
-            *connection.output_of(number) = output;
+            let Some((channel, output)) = connection.channel_and_output(number) else {
+                return false;
+            };
+            let Mode::Confirm(confirms) = &mut channel.mode else {
+                return false;
+            };
+            let (count, waits) = confirms.settle(synced, has_failed, |is_ack, tag, multiple| {
+                output.confirm(number, is_ack, tag, multiple)
+            });
             self.counts.messages_confirmed += count;
             if count > 0 {
                 self.add_output(id.connection);

@@ -9,13 +9,13 @@ use amq_protocol::types::{AMQPValue, FieldTable};
 use daemon_kit::quote;
 
 use super::Broker;
-use crate::channel::{ChannelId, Consumer};
+use crate::channel::ChannelId;
 use crate::exchange::{Destination, Name, QueueId};
 use crate::failure::{
     Failure, Result, access_refused, not_found, precondition_failed, resource_locked, unknown_id,
 };
 use crate::incoming::REPLY_TO;
-use crate::queue::{Limits, Queue, QueueSettings, queue_type};
+use crate::queue::{Consumer, Limits, Queue, QueueSettings, queue_type};
 use crate::vhost::Vhost;
 
 /// Arguments that must be equal when a queue is declared again.
@@ -119,11 +119,11 @@ impl Broker {
         };
         self.channel(id)?.last_queue = Some(Rc::clone(&name));
         let queue = self.topology.queue_mut(queue_id).ok_or_else(unknown_id)?;
-        queue.used = self.now;
+        queue.touch(self.now);
         let ok = queue::AMQPMethod::DeclareOk(queue::DeclareOk {
             queue: (*name).into(),
             message_count: to_long(queue.len()),
-            consumer_count: to_long(queue.consumers.len()),
+            consumer_count: to_long(queue.consumer_count()),
         });
         let ticket = queue.ticket;
         self.answer_unless(declare.nowait, id, ticket, AMQPClass::Queue(ok))
@@ -179,7 +179,7 @@ impl Broker {
         }
         let mut queue = Queue::new(Rc::clone(name), vhost, settings, limits);
         queue.owner = owner;
-        queue.used = self.now;
+        queue.touch(self.now);
         let queue_id = self.topology.add_queue(queue);
         self.store_queue(queue_id);
         if owner.is_some() {
@@ -224,7 +224,7 @@ impl Broker {
             let queue_id = self.find_queue(id, &name)?;
             let queue = self.topology.queue(queue_id).ok_or_else(unknown_id)?;
             for (is_required, is_met, problem) in [
-                (delete.if_unused, queue.consumers.is_empty(), "in use"),
+                (delete.if_unused, queue.consumer_count() == 0, "in use"),
                 (delete.if_empty, queue.len() == 0, "not empty"),
             ] {
                 if is_required && !is_met {
@@ -254,7 +254,7 @@ impl Broker {
     fn announce_cancelled(&mut self, cancelled: &[Consumer]) {
         for consumer in cancelled {
             let connection = self.connections.get(consumer.channel.connection);
-            if connection.is_some_and(|found| found.capabilities.consumer_cancel_notify) {
+            if connection.is_some_and(|found| found.capabilities().consumer_cancel_notify) {
                 let cancel = basic::AMQPMethod::Cancel(basic::Cancel {
                     consumer_tag: consumer.tag().into(),
                     nowait: true,
@@ -268,28 +268,29 @@ impl Broker {
     fn take_queue(&mut self, id: QueueId) -> Vec<Consumer> {
         self.finish_dead_letters();
         self.drop_ready(id);
-        if let Some(queue) = self.topology.queue_mut(id) {
+        if let Some(queue) = self.topology.queue(id) {
             let vhost = queue.vhost;
-            for source in std::mem::take(&mut queue.sources) {
-                self.forget_destination(vhost, &source, &Destination::Queue(id));
+            let to = Destination::Queue(id);
+            for source in self.topology.take_sources(vhost, &to) {
+                self.forget_destination(vhost, &source, &to);
             }
         }
-        let Some(queue) = self.topology.remove_queue(id) else {
+        let Some(mut queue) = self.topology.remove_queue(id) else {
             return Vec::new();
         };
+        self.scheduler.end_timer(id, queue.end_timer());
         self.unstore_queue(id, &queue);
         let owner = queue.owner.and_then(|id| self.connections.get_mut(id));
         if let Some(owner) = owner {
             owner.exclusive.retain(|other| *other != id);
         }
         let mut cancelled = Vec::new();
-        for consumer_id in queue.consumers {
+        for consumer_id in queue.into_consumers() {
             let Some(consumer) = self.topology.remove_consumer(consumer_id) else {
                 continue;
             };
             if let Some(channel) = self.find_channel(consumer.channel) {
-                channel.consumers.remove(consumer.tag());
-                channel.passed_over.retain(|other| *other != consumer_id);
+                channel.remove_consumer(consumer.tag());
                 cancelled.push(consumer);
             }
         }

@@ -81,10 +81,9 @@ impl Broker {
         let Some(consumer) = channel.replies.as_ref().map(|found| Rc::clone(&found.tag)) else {
             return;
         };
-        channel.last_tag += 1;
         let delivery = Delivery {
             channel: id.number,
-            tag: channel.last_tag,
+            tag: channel.deliveries.next_tag(),
             is_redelivered: false,
             message,
         };

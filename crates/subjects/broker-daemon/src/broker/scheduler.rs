@@ -1,21 +1,16 @@
 //! Work that is left for later: in this turn, after it, or at a time.
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::mem;
 use std::rc::Rc;
 
 use tokio::sync::Notify;
 
 use super::dead_letters::DeadLetter;
-use super::topology::Topology;
 use crate::channel::ChannelId;
-use crate::connection::Connection;
 use crate::exchange::QueueId;
+use crate::outbox::Outbox;
 use crate::queue::{ConnectionId, Queue};
-
-/// Timers kept in addition to one per queue: timers of deleted queues stay until they are due, which may be in weeks.
-const SPARE_TIMERS: usize = 1024;
 
 /// The queues, channels and connections that wait for their turn.
 #[derive(Debug, Default)]
@@ -27,7 +22,8 @@ pub(crate) struct Scheduler {
     pub(super) dead_letters: VecDeque<DeadLetter>,
     /// Connections with pending output.
     outputs: Vec<ConnectionId>,
-    timers: BinaryHeap<Reverse<(u64, QueueId)>>,
+    /// The time of the next check of each queue where something may expire.
+    timers: BTreeSet<(u64, QueueId)>,
     /// Wakes the server when there is work or output for it.
     pub(crate) wake: Rc<Notify>,
     /// Wakes the server when a deadline is earlier than the one it knows.
@@ -59,15 +55,15 @@ impl Scheduler {
     /// Lists a queue as one that may have something to deliver.
     #[inline]
     pub(super) fn activate(&mut self, id: QueueId, queue: &mut Queue) {
-        if !mem::replace(&mut queue.is_active, true) {
+        if queue.begin_wait() {
             self.active.push_back(id);
         }
     }
 
     /// Lists a connection as one with pending output.
     #[inline]
-    pub(super) fn add_output(&mut self, id: ConnectionId, connection: &mut Connection) {
-        if !mem::replace(&mut connection.has_output, true) {
+    pub(super) fn add_output(&mut self, id: ConnectionId, outbox: &mut Outbox) {
+        if outbox.list() {
             self.outputs.push(id);
         }
     }
@@ -80,28 +76,28 @@ impl Scheduler {
         mem::take(&mut self.outputs)
     }
 
-    /// Lists a queue as one to check at a time. `topology` tells which other timers are still meant.
-    pub(super) fn add_timer(&mut self, due: u64, id: QueueId, topology: &Topology) {
-        let is_first = self.next_deadline().is_none_or(|first| due < first);
-        self.timers.push(Reverse((due, id)));
-        if self.timers.len() > 2 * topology.queue_count() + SPARE_TIMERS {
-            let is_meant = |due, id| topology.queue(id).is_some_and(|queue| queue.timer == due);
-            self.timers.retain(|Reverse((due, id))| is_meant(*due, *id));
-        }
-        if is_first {
+    /// Lists a queue as one to check at a time, instead of the time before.
+    pub(super) fn set_timer(&mut self, id: QueueId, before: u64, due: u64) {
+        if self.next_deadline().is_none_or(|first| due < first) {
             self.timer_changed.notify_one();
         }
+        self.end_timer(id, before);
+        self.timers.insert((due, id));
+    }
+
+    pub(super) fn end_timer(&mut self, id: QueueId, due: u64) {
+        self.timers.remove(&(due, id));
     }
 
     /// Returns the next deadline.
     pub(crate) fn next_deadline(&self) -> Option<u64> {
-        self.timers.peek().map(|Reverse((due, _))| *due)
+        self.timers.first().map(|(due, _)| *due)
     }
 
-    /// Takes the first timer if it is due.
-    pub(super) fn take_timer(&mut self, now: u64) -> Option<(u64, QueueId)> {
+    /// Takes the first queue whose time has come.
+    pub(super) fn take_due(&mut self, now: u64) -> Option<QueueId> {
         self.next_deadline().filter(|due| *due <= now)?;
-        self.timers.pop().map(|Reverse(timer)| timer)
+        self.timers.pop_first().map(|(_, id)| id)
     }
 
     #[cfg(test)]

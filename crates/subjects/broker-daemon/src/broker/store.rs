@@ -261,7 +261,7 @@ impl Broker {
         }
         let id = log.publish(
             &serials,
-            &log::Message {
+            &log::NewMessage {
                 published_ms: unix_ms(),
                 exchange: message.exchange(),
                 routing_key: message.routing_key(),
@@ -290,7 +290,7 @@ impl Broker {
         if !queue.is_stored() {
             return;
         }
-        let unacked = match queue.unacked {
+        let unacked = match queue.counts().unacked {
             0 => Vec::new(),
             _ => self.stored_unacked(id),
         };
@@ -305,7 +305,7 @@ impl Broker {
     fn stored_unacked(&self, id: QueueId) -> Vec<u64> {
         let connections = self.connections.iter();
         let channels = connections.flat_map(|(_, connection)| connection.channels());
-        let delivered = channels.flat_map(Channel::held);
+        let delivered = channels.flat_map(Channel::unsettled);
         let of_queue = delivered.filter(|held| held.queue == id && held.entry.is_stored);
         of_queue
             .map(|held| held.entry.message.log_id.get())

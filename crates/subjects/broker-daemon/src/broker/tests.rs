@@ -17,7 +17,7 @@ use amq_protocol::protocol::basic::{AMQPMethod as Basic, AMQPProperties};
 use amq_protocol::protocol::channel::AMQPMethod as ChannelMethod;
 use amq_protocol::protocol::connection::AMQPMethod as ConnectionMethod;
 use amq_protocol::protocol::queue::AMQPMethod as QueueMethod;
-use amq_protocol::protocol::{AMQPClass, basic, channel, confirm, connection, exchange, queue};
+use amq_protocol::protocol::{AMQPClass, basic, channel, confirm, connection, exchange, queue, tx};
 use amq_protocol::types::{AMQPValue, FieldTable};
 
 use super::*;
@@ -101,13 +101,19 @@ impl Stand {
         self.frame(id, &AMQPFrame::Method(channel, method));
     }
 
+    /// Sends a method on channel 1. Returns what the client receives.
+    pub(super) fn run(&mut self, id: ConnectionId, method: AMQPClass) -> Vec<String> {
+        self.method(id, 1, method);
+        self.received(id)
+    }
+
     pub(super) fn frame(&mut self, id: ConnectionId, frame: &AMQPFrame) {
         self.read(id, &encode(frame));
     }
 
     /// Processes a read of a client, after what it has read before.
     pub(super) fn read(&mut self, id: ConnectionId, bytes: &[u8]) {
-        let backlog = self.connection(id).backlog.clone();
+        let backlog = self.connection(id).backlog().to_vec();
         self.broker.receive(id, &[&backlog, bytes].concat());
     }
 
@@ -137,9 +143,7 @@ impl Stand {
         queue: &str,
         arguments: &[(&str, AMQPValue)],
     ) {
-        let declare = queue_declare(queue, arguments);
-        self.method(id, 1, AMQPClass::Queue(QueueMethod::Declare(declare)));
-        let received = self.received(id);
+        let received = self.run(id, declare_queue(queue, arguments, |_| ()));
         assert_eq!(received, ["queue.declare-ok 0 0"]);
     }
 
@@ -177,12 +181,8 @@ impl Stand {
 
     /// Returns the number of ready messages in a queue.
     pub(super) fn ready(&mut self, id: ConnectionId, queue: &str) -> String {
-        let declare = queue::Declare {
-            passive: true,
-            ..queue_declare(queue, &[])
-        };
-        self.method(id, 1, AMQPClass::Queue(QueueMethod::Declare(declare)));
-        self.received(id).pop().unwrap()
+        let passive = declare_queue(queue, &[], |declare| declare.passive = true);
+        self.run(id, passive).pop().unwrap()
     }
 
     /// Advances the clock by this many milliseconds.
@@ -193,20 +193,25 @@ impl Stand {
 
     pub(super) fn bytes(&mut self, id: ConnectionId) -> Vec<u8> {
         let mut bytes = Vec::new();
-        let Some(connection) = self.broker.connections.get_mut(id) else {
-            return bytes;
-        };
-        connection
-            .output
-            .write_to(|slices| {
+        if self.broker.connections.get(id).is_some() {
+            self.broker.write_output(id, |slices| {
                 let before = bytes.len();
                 slices
                     .iter()
                     .for_each(|slice| bytes.extend_from_slice(slice));
                 Ok(bytes.len() - before)
-            })
-            .unwrap();
+            });
+        }
         bytes
+    }
+
+    /// Writes output to a socket that accepts this many bytes.
+    pub(super) fn write(&mut self, id: ConnectionId, mut room: usize) {
+        self.broker
+            .write_output(id, |_| match std::mem::take(&mut room) {
+                0 => Err(std::io::ErrorKind::WouldBlock.into()),
+                room => Ok(room),
+            });
     }
 
     pub(super) fn frames(&mut self, id: ConnectionId) -> Vec<AMQPFrame> {
@@ -293,12 +298,72 @@ pub(super) fn dead_to(queue: &str) -> [(&str, AMQPValue); 2] {
     ]
 }
 
-pub(super) fn queue_declare(queue: &str, arguments: &[(&str, AMQPValue)]) -> queue::Declare {
-    queue::Declare {
+pub(super) fn declare_queue(
+    queue: &str,
+    arguments: &[(&str, AMQPValue)],
+    change: impl FnOnce(&mut queue::Declare),
+) -> AMQPClass {
+    let mut declare = queue::Declare {
         queue: queue.into(),
         arguments: table(arguments),
         ..queue::Declare::default()
-    }
+    };
+    change(&mut declare);
+    AMQPClass::Queue(QueueMethod::Declare(declare))
+}
+
+pub(super) fn select_tx() -> AMQPClass {
+    AMQPClass::Tx(tx::AMQPMethod::Select(tx::Select {}))
+}
+
+pub(super) fn commit() -> AMQPClass {
+    AMQPClass::Tx(tx::AMQPMethod::Commit(tx::Commit {}))
+}
+
+pub(super) fn roll_back() -> AMQPClass {
+    AMQPClass::Tx(tx::AMQPMethod::Rollback(tx::Rollback {}))
+}
+
+pub(super) fn delete(queue: &str) -> AMQPClass {
+    let delete = queue::Delete {
+        queue: queue.into(),
+        ..queue::Delete::default()
+    };
+    AMQPClass::Queue(QueueMethod::Delete(delete))
+}
+
+pub(super) fn bind(queue: &str, exchange: &str, key: &str) -> AMQPClass {
+    let bind = queue::Bind {
+        queue: queue.into(),
+        exchange: exchange.into(),
+        routing_key: key.into(),
+        ..queue::Bind::default()
+    };
+    AMQPClass::Queue(QueueMethod::Bind(bind))
+}
+
+pub(super) fn declare_exchange(
+    exchange: &str,
+    kind: &str,
+    change: impl FnOnce(&mut exchange::Declare),
+) -> AMQPClass {
+    let mut declare = exchange::Declare {
+        exchange: exchange.into(),
+        kind: kind.into(),
+        ..exchange::Declare::default()
+    };
+    change(&mut declare);
+    AMQPClass::Exchange(exchange::AMQPMethod::Declare(declare))
+}
+
+pub(super) fn bind_exchange(destination: &str, source: &str, key: &str) -> AMQPClass {
+    let bind = exchange::Bind {
+        destination: destination.into(),
+        source: source.into(),
+        routing_key: key.into(),
+        ..exchange::Bind::default()
+    };
+    AMQPClass::Exchange(exchange::AMQPMethod::Bind(bind))
 }
 
 pub(super) fn table(entries: &[(&str, AMQPValue)]) -> FieldTable {

@@ -1,14 +1,13 @@
 //! Exchanges, queues, bindings and consumers, which refer to each other.
 
-use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::rc::Rc;
 
 use crate::arena::Arena;
-use crate::channel::{ChannelId, Consumer};
+use crate::channel::ChannelId;
 use crate::definitions::{Definition, End, Object};
 use crate::exchange::{Binding, Destination, Exchange, Name, QueueId, remove_first};
-use crate::queue::{ConsumerId, Limits, Queue};
+use crate::queue::{Consumer, ConsumerId, Limits, Queue};
 use crate::vhost::Vhost;
 
 /// All objects that clients declare, and their consumers.
@@ -17,6 +16,8 @@ pub(crate) struct Topology {
     vhosts: Vec<Vhost>,
     queues: Arena<'q', Queue>,
     consumers: Arena<'u', Consumer>,
+    /// The exchanges that each queue or exchange of a virtual host is bound to, with repetitions.
+    sources: HashMap<(usize, Destination), Vec<Name>>,
     /// Channels that consume direct replies, by their reply address.
     pub(super) replies: HashMap<Name, ChannelId>,
     /// Counts changes of exchanges, queues and bindings.
@@ -103,9 +104,8 @@ impl Topology {
             return false;
         }
         self.version += 1;
-        if let Some(sources) = self.sources(vhost, to) {
-            sources.push(source.into());
-        }
+        let sources = self.sources.entry((vhost, to.clone())).or_default();
+        sources.push(source.into());
         true
     }
 
@@ -140,19 +140,15 @@ impl Topology {
 
     /// Removes one entry from the sources of a destination.
     pub(super) fn forget_source(&mut self, vhost: usize, to: &Destination, source: &str) {
-        if let Some(sources) = self.sources(vhost, to) {
+        if let Some(sources) = self.sources.get_mut(&(vhost, to.clone())) {
             remove_first(sources, |other| **other == *source);
         }
     }
 
-    /// Returns the sources that a destination is bound to.
-    fn sources(&mut self, vhost: usize, to: &Destination) -> Option<&mut Vec<Name>> {
-        match to {
-            Destination::Queue(queue) => Some(&mut self.queues.get_mut(*queue)?.sources),
-            Destination::Exchange(name) => {
-                Some(&mut self.vhosts[vhost].exchanges.get_mut(name)?.sources)
-            }
-        }
+    /// Takes the exchanges that a deleted queue or exchange was bound to, with repetitions.
+    pub(super) fn take_sources(&mut self, vhost: usize, to: &Destination) -> Vec<Name> {
+        let sources = self.sources.remove(&(vhost, to.clone()));
+        sources.unwrap_or_default()
     }
 
     /// Returns true if a binding is durable, which means that both of its ends are.
@@ -240,14 +236,10 @@ impl Topology {
     }
 
     pub(super) fn add_consumer(&mut self, consumer: Consumer) -> ConsumerId {
-        let (queue, exclusive) = (consumer.queue, consumer.exclusive);
+        let queue = consumer.queue;
         let id = self.consumers.insert(consumer);
         if let Some(queue) = self.queues.get_mut(queue) {
-            queue.consumers.insert(id);
-            queue.has_exclusive_consumer = exclusive;
-            if queue.limits.single_active {
-                queue.active.get_or_insert(id);
-            }
+            queue.add_consumer(id, &self.consumers[id]);
         }
         id
     }
@@ -255,20 +247,8 @@ impl Topology {
     pub(super) fn remove_consumer(&mut self, id: ConsumerId) -> Option<Consumer> {
         let consumer = self.consumers.remove(id)?;
         if let Some(queue) = self.queues.get_mut(consumer.queue) {
-            queue.remove_consumer(id);
-            queue.has_exclusive_consumer &= !consumer.exclusive;
+            queue.remove_consumer(id, &consumer);
         }
         Some(consumer)
-    }
-
-    /// Selects another single active consumer of a queue: the oldest of those with the highest priority.
-    pub(super) fn choose_active(&mut self, id: QueueId) -> Option<ConsumerId> {
-        let queue = self.queues.get_mut(id)?;
-        let rank = |id: &&ConsumerId| {
-            let priority = self.consumers.get(**id).map(|consumer| consumer.priority);
-            (priority, Reverse(id.serial))
-        };
-        queue.active = queue.consumers.iter().max_by_key(rank).copied();
-        queue.active
     }
 }

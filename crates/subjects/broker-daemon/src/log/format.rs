@@ -20,7 +20,7 @@ use super::error::Error;
 
 /// A message to publish.
 #[derive(Debug, Clone, Copy)]
-pub struct Message<'a> {
+pub struct NewMessage<'a> {
     /// Publication time, in milliseconds since 1970: after a restart, a time to live counts from it.
     pub published_ms: u64,
     /// The exchange, at most 255 bytes.
@@ -266,7 +266,7 @@ fn short(field: &[u8]) -> u8 {
 }
 
 /// Appends a message.
-pub(super) fn publish(out: &mut Vec<u8>, id: u64, queues: &[u32], message: &Message<'_>) {
+pub(super) fn publish(out: &mut Vec<u8>, id: u64, queues: &[u32], message: &NewMessage<'_>) {
     let mut head = [0; 26];
     head[..8].copy_from_slice(&id.to_le_bytes());
     head[8..16].copy_from_slice(&message.published_ms.to_le_bytes());

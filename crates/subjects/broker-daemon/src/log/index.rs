@@ -79,7 +79,7 @@ impl Holders {
 /// A message's record: its position in its segment, and the queues that hold it. It takes 24 bytes for each message of
 /// each segment.
 #[derive(Debug, Clone)]
-pub(super) struct Entry {
+pub(super) struct IndexEntry {
     pub(super) offset: u32,
     pub(super) len: u32,
     pub(super) holders: Holders,
@@ -102,7 +102,7 @@ struct Segment {
     /// The length of its file.
     bytes: u64,
     /// The messages published in it, by id: the first has `first_id`, and there are no gaps.
-    entries: Vec<Entry>,
+    entries: Vec<IndexEntry>,
     /// Ids of messages moved into it.
     moved: Vec<u64>,
     /// Messages in it that some queue holds.
@@ -115,7 +115,7 @@ struct Segment {
 #[derive(Debug)]
 struct Moved {
     segment: u64,
-    entry: Entry,
+    entry: IndexEntry,
 }
 
 #[derive(Debug, Default)]
@@ -156,7 +156,7 @@ impl Index {
         number: u64,
         first_id: u64,
         bytes: u64,
-        entries: Vec<Entry>,
+        entries: Vec<IndexEntry>,
     ) {
         if let Some(last) = self.segments.back() {
             self.sealed_weight += last.bytes.max(self.least_weight);
@@ -189,7 +189,7 @@ impl Index {
     }
 
     /// Adds a message that is published in the newest segment; its id is `next_id`.
-    pub(super) fn publish(&mut self, entry: Entry) {
+    pub(super) fn publish(&mut self, entry: IndexEntry) {
         self.next_id += 1;
         self.live_bytes += u64::from(entry.len);
         let newest = self.newest();
@@ -198,7 +198,7 @@ impl Index {
     }
 
     /// Records that a message of an older segment is now in the newest one.
-    pub(super) fn set_moved(&mut self, id: u64, entry: Entry) {
+    pub(super) fn set_moved(&mut self, id: u64, entry: IndexEntry) {
         self.forget(id);
         self.live_bytes += u64::from(entry.len);
         let newest = self.newest();
@@ -246,7 +246,7 @@ impl Index {
             .map_or(&Holders::None, |entry| &entry.holders)
     }
 
-    fn entry(&mut self, id: u64) -> Option<&mut Entry> {
+    fn entry(&mut self, id: u64) -> Option<&mut IndexEntry> {
         // Checked first, since the entry in the old segment stays until that is removed.
         if !self.moved.is_empty() && self.moved.contains_key(&id) {
             return self.moved.get_mut(&id).map(|moved| &mut moved.entry);
@@ -325,7 +325,7 @@ impl Index {
             }
             self.set_moved(
                 id,
-                Entry {
+                IndexEntry {
                     offset: u32::try_from(offset).expect("a segment has less than 4 GiB"),
                     len: span.len,
                     holders,
@@ -345,7 +345,7 @@ impl Index {
     fn next_alive(&mut self) -> Option<(u64, Span)> {
         let oldest = self.segments.front_mut()?;
         let number = oldest.number;
-        let span = |entry: &Entry| Span {
+        let span = |entry: &IndexEntry| Span {
             segment: number,
             offset: entry.offset,
             len: entry.len,

@@ -16,12 +16,12 @@ use memchr::memmem;
 use super::error::Error;
 use super::folder::{Folder, io_error};
 use super::format::{
-    BATCH_HEADER, BATCH_MAGIC, BatchHeader, Message, RECORD_HEADER, Record, Records,
+    BATCH_HEADER, BATCH_MAGIC, BatchHeader, NewMessage, RECORD_HEADER, Record, Records,
     SEGMENT_HEADER, SegmentHeader, u32s, u64s,
 };
 use super::recover::recover;
 use super::stored::Stored;
-use super::{Log, Options, State};
+use super::{Log, LogOptions, State};
 use crate::message::unix_ms;
 
 /// Folder of the new log while it is written.
@@ -86,7 +86,7 @@ impl fmt::Display for SalvagedSegment {
 ///
 /// # Errors
 /// Another process has the folder open; a segment is of another version; or a system call fails.
-pub fn salvage(dir: &Path, options: Options) -> Result<Option<Salvage>, Error> {
+pub fn salvage(dir: &Path, options: LogOptions) -> Result<Option<Salvage>, Error> {
     let folder = Folder::open(dir)?;
     finish(&folder)?;
     match recover(&folder, options.segment_bytes) {
@@ -311,7 +311,7 @@ impl Found {
     }
 
     /// Writes everything to a new log.
-    fn write(&self, dir: &Path, options: Options) -> Result<(), Error> {
+    fn write(&self, dir: &Path, options: LogOptions) -> Result<(), Error> {
         let (wake, woken) = mpsc::channel();
         let (mut log, _) = Log::open(dir, options, move || {
             // Once the log is closed, the receiver may be gone.
@@ -324,7 +324,7 @@ impl Found {
             let queues: Vec<u32> = holders.iter().copied().collect();
             log.publish(
                 &queues,
-                &Message {
+                &NewMessage {
                     published_ms: stored.published_ms,
                     exchange: stored.exchange(),
                     routing_key: stored.routing_key(),

@@ -12,7 +12,7 @@ use super::format::{
     BATCH_HEADER, BATCH_MAGIC, BatchHeader, RECORD_HEADER, Record, Records, SEGMENT_HEADER,
     SegmentHeader,
 };
-use super::index::{Entry, Holders};
+use super::index::{Holders, IndexEntry};
 use super::recover::Source;
 use super::stored::Stored;
 
@@ -23,7 +23,7 @@ const CHUNK: usize = 256 << 10;
 pub(super) struct Scan {
     /// The length of its intact part.
     pub(super) len: u64,
-    pub(super) entries: Vec<Entry>,
+    pub(super) entries: Vec<IndexEntry>,
     /// The messages, one for each entry.
     pub(super) published: Vec<Stored>,
     /// Changes in the order of the log. All of them come after the messages that they concern.
@@ -34,7 +34,7 @@ pub(super) struct Scan {
 pub(super) enum Change {
     Moved {
         stored: Stored,
-        entry: Entry,
+        entry: IndexEntry,
     },
     /// The content of any other record.
     Other(Box<[u8]>),
@@ -157,7 +157,7 @@ impl Scan {
             let change = match Record::decode(content)? {
                 Record::Publish(publish) => {
                     let offset = self.len + (BATCH_HEADER + at) as u64;
-                    let entry = Entry {
+                    let entry = IndexEntry {
                         offset: u32::try_from(offset).ok()?,
                         len: u32::try_from(RECORD_HEADER + content.len()).ok()?,
                         holders: Holders::read(publish.queues),

@@ -54,14 +54,20 @@ pub(super) struct Batch {
     pub(super) after: Vec<u8>,
     /// Segments to remove once all of this is on disk.
     pub(super) remove: Vec<u64>,
-    /// Bytes that it adds to the data on its way to the disk.
-    pub(super) size: u64,
+}
+
+impl Batch {
+    /// Returns the bytes that it adds to the data on its way to the disk.
+    pub(super) fn size(&self) -> u64 {
+        let moved: u64 = self.moves.iter().map(|span| u64::from(span.len)).sum();
+        (self.bytes.len() + self.after.len()) as u64 + moved
+    }
 }
 
 /// State shared between the log and its writer.
 #[derive(Debug, Default)]
 pub(super) struct Shared {
-    queue: Mutex<Queue>,
+    queue: Mutex<BatchQueue>,
     arrived: Condvar,
     pub(super) synced: AtomicU64,
     pub(super) in_flight: AtomicU64,
@@ -70,20 +76,20 @@ pub(super) struct Shared {
 }
 
 #[derive(Debug, Default)]
-struct Queue {
+struct BatchQueue {
     batches: Vec<Batch>,
     spare: Vec<Vec<u8>>,
     closing: bool,
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Queue> {
+    fn lock(&self) -> MutexGuard<'_, BatchQueue> {
         self.queue.lock().expect("no code panics under the lock")
     }
 
     /// Hands a batch over, and returns an empty buffer for the next one.
     pub(super) fn hand_over(&self, batch: Batch) -> Vec<u8> {
-        self.in_flight.fetch_add(batch.size, Ordering::Relaxed);
+        self.in_flight.fetch_add(batch.size(), Ordering::Relaxed);
         let mut queue = self.lock();
         queue.batches.push(batch);
         let spare = queue.spare.pop().unwrap_or_default();
@@ -230,7 +236,7 @@ impl<W: Fn()> Writer<W> {
     /// Appends records of older segments. They are checked again, so that damage does not get a new checksum.
     fn copy_moved(&self, batch: &mut Batch) -> Result<(), Error> {
         let mut file: Option<(u64, File)> = None;
-        for span in &batch.moves {
+        for span in mem::take(&mut batch.moves) {
             let path = self.folder.segment(span.segment);
             let io = || io_error("reading a segment for its compaction", &path);
             let source = match file.take_if(|(number, _)| *number == span.segment) {
@@ -269,7 +275,7 @@ impl<W: Fn()> Writer<W> {
                 .map_err(|error| self.failed("syncing a segment", current, error))?;
             current.durable = current.end;
         }
-        let size = written.iter().map(|batch| batch.size).sum();
+        let size = written.iter().map(Batch::size).sum();
         self.shared.in_flight.fetch_sub(size, Ordering::Relaxed);
         self.shared.synced.store(ticket, Ordering::Release);
         (self.wake)();

@@ -20,14 +20,14 @@ pub(crate) enum Overflow {
 /// The arguments of queue.declare that have an effect here.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Limits {
-    pub(crate) max_length: Option<u64>,
-    pub(crate) max_bytes: Option<u64>,
+    max_length: Option<u64>,
+    max_bytes: Option<u64>,
     pub(crate) overflow: Overflow,
-    pub(crate) message_ttl: Option<u64>,
+    message_ttl: Option<u64>,
     pub(crate) expires: Option<u64>,
     pub(crate) dead_letter_exchange: Option<Name>,
     pub(crate) dead_letter_key: Option<Box<[u8]>>,
-    pub(crate) max_priority: u8,
+    max_priority: u8,
     /// Delivers to a single consumer until it is gone (x-single-active-consumer).
     pub(crate) single_active: bool,
 }
@@ -116,6 +116,25 @@ impl Limits {
             }
         }
         Ok(limits)
+    }
+
+    /// Returns true if a queue may not have this many ready messages and bytes in their bodies.
+    #[inline]
+    pub(super) fn are_exceeded_by(&self, count: u64, bytes: u64) -> bool {
+        self.max_length.is_some_and(|max| count > max)
+            || self.max_bytes.is_some_and(|max| bytes > max)
+    }
+
+    /// Returns the time to live of a message in milliseconds; `own` is its `expiration`.
+    #[inline]
+    pub(super) fn time_to_live(&self, own: Option<u64>) -> Option<u64> {
+        [self.message_ttl, own].into_iter().flatten().min()
+    }
+
+    /// Returns the rank of a message by its priority; 0 goes first.
+    #[inline]
+    pub(super) fn rank(&self, priority: u8) -> u8 {
+        self.max_priority.saturating_sub(priority)
     }
 }
 

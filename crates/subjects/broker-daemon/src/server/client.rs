@@ -12,8 +12,7 @@ use tokio::sync::Notify;
 use tokio::task::yield_now;
 use tokio::time::{sleep, timeout};
 
-use super::{Shared, State};
-use crate::connection::Phase;
+use super::{ServerState, SharedState};
 use crate::exchange::QueueId;
 use crate::queue::ConnectionId;
 
@@ -41,7 +40,7 @@ enum SocketInterest {
 
 /// Serves one client to its end.
 pub(super) async fn serve(
-    state: Shared,
+    state: SharedState,
     id: ConnectionId,
     socket: Rc<TcpStream>,
     wake: Rc<Notify>,
@@ -128,27 +127,20 @@ enum Read {
     End,
 }
 
-impl State {
+impl ServerState {
     /// Returns the events that a connection waits for now. Processes its backlog first, if it need not wait any more.
     fn wanted(&mut self, id: ConnectionId) -> SocketInterest {
         let Some(connection) = self.broker.connection(id) else {
             return SocketInterest::End;
         };
-        if connection.phase == Phase::Closed && connection.output.pending() == 0 {
+        if connection.is_over() {
             return SocketInterest::End;
         }
-        if connection.may_go_on() {
-            let backlog = std::mem::take(&mut connection.backlog);
+        if let Some(backlog) = connection.take_held_frames() {
             self.turn().receive(id, &backlog);
         }
-        let connection = &mut self.broker.connections[id];
-        let reads = connection.phase != Phase::Closed && !connection.is_held();
-        match (reads, connection.is_stuck) {
-            (true, true) => SocketInterest::Ready(Interest::READABLE | Interest::WRITABLE),
-            (true, false) => SocketInterest::Ready(Interest::READABLE),
-            (false, true) => SocketInterest::Ready(Interest::WRITABLE),
-            (false, false) => SocketInterest::Nothing,
-        }
+        let interest = self.broker.connections[id].interest();
+        interest.map_or(SocketInterest::Nothing, SocketInterest::Ready)
     }
 
     /// Reads once, after the beginning of a frame that was read before, and processes the input.
@@ -157,9 +149,9 @@ impl State {
         let Some(connection) = self.broker.connection(id) else {
             return Read::End;
         };
-        let begun = connection.backlog.len();
+        let begun = connection.backlog().len();
         let mut input = std::mem::take(&mut self.input);
-        input[..begun].copy_from_slice(&connection.backlog);
+        input[..begun].copy_from_slice(connection.backlog());
         let ahead = connection.ahead;
         let room = match ahead {
             None if !is_short => input.len() - begun,
@@ -198,7 +190,7 @@ mod tests {
 
     #[test]
     fn a_stale_id_ends_its_connection_and_not_the_process() {
-        let mut state = State {
+        let mut state = ServerState {
             broker: Broker::new(Rc::new(Config::default())),
             input: Vec::new(),
             started: Instant::now(),

@@ -4,6 +4,5 @@ mod compact;
 mod crash;
 mod damage;
 mod full;
-mod kill;
 mod model;
 mod reopen;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use measure::counters::Counter;
 use proptest::prelude::*;
 
 use super::super::{Arrival, Ledger, LedgerLine};
@@ -99,9 +100,9 @@ fn record(
 /// Returns the outcomes that must not depend on the number of processes.
 fn outcomes(total: &Tally) -> BTreeMap<&str, u64> {
     let counts = [
-        STARTED,
-        OK,
-        recorder::UNFINISHED,
+        Counter::STARTED,
+        Counter::OK,
+        Counter::UNFINISHED,
         count::LOST,
         count::DROPPED,
         count::DUPLICATED,
@@ -111,9 +112,9 @@ fn outcomes(total: &Tally) -> BTreeMap<&str, u64> {
     let errors = total
         .errors
         .iter()
-        .map(|(kind, number)| (kind.as_ref(), *number));
+        .map(|(kind, number)| (kind.as_str(), *number));
     counts
-        .map(|name| (name, total.counted(name)))
+        .map(|counter| (counter.name(), total.counted(counter)))
         .into_iter()
         .chain(errors.filter(|(_, number)| *number > 0))
         .collect()
@@ -209,7 +210,7 @@ fn a_message_is_lost_only_if_all_ledgers_and_the_queue_depths_are_there() {
     total.count(OK, 1);
     let lost = |merged: &MergedLedger, is_complete: bool| {
         let settled = merged.reconcile(false, is_complete, false, &total).added;
-        [recorder::UNFINISHED, count::LOST].map(|name| settled.counted(name))
+        [Counter::UNFINISHED, count::LOST].map(|counter| settled.counted(counter))
     };
     let all = || [part(Some(3), &[]), part(None, &[1])];
     assert_eq!(lost(&merged(all(), Some(1)), true), [1, 1]);

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::super::testing::{ORIGIN, Recorded, at, run, worker};
 use super::*;
-use crate::run::Run;
 use crate::settings::ExitWhen;
+use crate::shared::Shared;
 use amqp_client::stamp::{self, Stamp};
 
 impl Perform for Vec<Action> {
@@ -22,7 +22,7 @@ struct Fixture<'a> {
 }
 
 impl<'a> Fixture<'a> {
-    fn new(run: &'a Run) -> Self {
+    fn new(run: &'a Shared) -> Self {
         let (worker, recorded) = worker();
         let state = WorkerState::new(run, &worker);
         let mut consumer = Consumer::new(0, &run.plan.driver);
@@ -60,10 +60,8 @@ impl<'a> Fixture<'a> {
         std::mem::take(&mut self.actions)
     }
 
-    fn consumed(mut self) -> u64 {
-        self.state.write_counts();
-        let total = self.recorded.end();
-        total.counts.get(count::CONSUMED).copied().unwrap_or(0)
+    fn consumed(self) -> u64 {
+        self.recorded.end().counted(count::CONSUMED)
     }
 }
 
@@ -189,7 +187,7 @@ fn the_next_request_follows_the_answer_and_its_interval() {
     state.stage = Stage::Cancelling;
     consumer.on_empty(state, ORIGIN + 200, actions);
     assert_eq!(actions.len(), 2, "nothing is requested at the end");
-    assert_eq!(state.counts.empty, 2);
+    assert_eq!(fixture.recorded.end().counted(count::EMPTY_GETS), 2);
 }
 
 #[test]
@@ -238,8 +236,7 @@ fn only_a_subscription_that_the_broker_ends_counts_as_cancelled() {
         }
         fixture.consumer.on_cancelled(&fixture.state);
         assert!(!fixture.consumer.is_subscribed());
-        let total = fixture.recorded.end();
-        let counted = total.counts.get(count::CANCELLED).copied();
-        assert_eq!(counted.unwrap_or(0), cancelled);
+        let counted = fixture.recorded.end().counted(count::CANCELLED);
+        assert_eq!(counted, cancelled);
     }
 }

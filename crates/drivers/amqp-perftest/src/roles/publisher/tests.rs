@@ -1,11 +1,11 @@
 //! Tests a publisher with starts and confirms that the tests choose.
 
-use load::recorder::MISSED;
+use measure::counters::Counter;
 
 use super::super::testing::{MEASURE_NS, ORIGIN, Recorded, at, run, worker};
 use super::*;
-use crate::run::Run;
 use crate::settings::Settings;
+use crate::shared::Shared;
 
 /// The end of all starts of a rate.
 const UNTIL: u64 = ORIGIN + MEASURE_NS + load::pacer::CATCH_UP_NS;
@@ -24,7 +24,7 @@ impl AsMut<Publisher> for Publisher {
 }
 
 impl<'a> Fixture<'a> {
-    fn new(run: &'a Run) -> Self {
+    fn new(run: &'a Shared) -> Self {
         let (worker, recorded) = worker();
         Self {
             state: WorkerState::new(run, &worker),
@@ -44,7 +44,7 @@ impl<'a> Fixture<'a> {
                 index,
                 group: 0,
             };
-            self.publisher.start(start, true);
+            self.publisher.start(start, &self.state);
         }
     }
 
@@ -84,12 +84,11 @@ impl<'a> Fixture<'a> {
     }
 
     /// Returns the named counts at the end, errors among them.
-    fn end<const N: usize>(mut self, names: [&'static str; N]) -> [u64; N] {
-        self.state.write_counts();
+    fn end<const N: usize>(self, names: [impl AsRef<str>; N]) -> [u64; N] {
         let total = self.recorded.end();
         names.map(|name| {
-            let errors = total.errors.get(name).copied().unwrap_or(0);
-            total.counts.get(name).copied().unwrap_or(0) + errors
+            let errors = total.errors.get(name.as_ref()).copied().unwrap_or(0);
+            total.counted(name) + errors
         })
     }
 }
@@ -114,8 +113,8 @@ fn nothing_is_published_after_the_end_of_all_starts_and_what_was_due_is_missed()
     let (state, cx) = (&mut fixture.state, &mut fixture.cx);
     let publishers = std::slice::from_mut(&mut fixture.publisher);
     end_publishing(state, cx, publishers, UNTIL);
-    assert!(fixture.state.has_published);
-    let names = [count::PUBLISHED, count::CONFIRMED, MISSED];
+    assert!(fixture.state.has_published());
+    let names = [count::PUBLISHED, count::CONFIRMED, Counter::MISSED];
     assert_eq!(fixture.end(names), [3, 2, 2]);
 }
 
@@ -161,10 +160,10 @@ fn each_message_ends_once_as_confirmed_refused_returned_or_given_up() {
     let lost = "the broker closed the connection".into();
     fixture.publisher.give_up(&mut fixture.state, Some(&lost));
     let names = [
-        load::recorder::OK,
-        count::CONFIRMED,
+        Counter::OK.name(),
+        count::CONFIRMED.name(),
         outcome::CONNECTION_LOST,
-        count::UNCONFIRMED,
+        count::UNCONFIRMED.name(),
     ];
     assert_eq!(fixture.end(names), [1, 2, 1, 1]);
 }
@@ -186,7 +185,7 @@ fn a_return_that_comes_with_another_confirm_ends_the_oldest_message() {
     for tag in [1, 2] {
         fixture.confirm(tag, false, true).unwrap();
     }
-    let names = [load::recorder::OK, count::CONFIRMED, count::PROTOCOL];
+    let names = [Counter::OK, count::CONFIRMED, count::PROTOCOL];
     assert_eq!(fixture.end(names), [1, 2, 0]);
 }
 
@@ -200,5 +199,5 @@ fn without_confirms_an_operation_ends_with_the_write() {
     let publisher = &mut fixture.publisher;
     publisher.on_written(&mut fixture.state, || ORIGIN + 10);
     assert!(fixture.publisher.is_settled());
-    assert_eq!(fixture.end([load::recorder::OK, count::WRITTEN]), [3, 3]);
+    assert_eq!(fixture.end([Counter::OK, count::WRITTEN]), [3, 3]);
 }

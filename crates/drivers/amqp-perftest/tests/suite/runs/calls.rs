@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use amqp_perftest::settings::Settings;
-use null_broker::{NullBroker, Script};
+use null_broker::{Fault, NullBroker, Script};
 
 use super::program;
 use crate::support;
@@ -75,11 +75,7 @@ fn a_call_that_cannot_be_right_is_refused_with_field_and_remedy() {
 
 #[test]
 fn a_broker_that_refuses_is_quoted_with_the_remedy() {
-    let script = Script {
-        queues: vec!["there".to_owned()],
-        ..Script::default()
-    };
-    let broker = NullBroker::start(script).unwrap();
+    let broker = NullBroker::start(Script::with_queue("there")).unwrap();
     let address = broker.uri().split_once('@').unwrap().1.to_owned();
     let wrong = |uri: String, arguments: &[&str], names: &[&str]| {
         let names = [names, &["--uri"]].concat();
@@ -115,11 +111,7 @@ fn a_broker_that_refuses_is_quoted_with_the_remedy() {
 
 #[test]
 fn predeclared_queues_are_used_and_left() {
-    let script = Script {
-        queues: vec!["there".to_owned()],
-        ..Script::default()
-    };
-    let broker = NullBroker::start(script).unwrap();
+    let broker = NullBroker::start(Script::with_queue("there")).unwrap();
     // The second run finds it because the first has left it.
     for _ in 0..2 {
         let load = ["--queue", "there", "--predeclared", "--pmessages", "10"];
@@ -154,30 +146,17 @@ fn the_final_block_is_that_of_the_seed() {
 
 #[test]
 fn check_asks_everything_of_a_broker() {
-    let broker = NullBroker::start(Script::default()).unwrap();
-    let mut command = Command::new(support::PROGRAM);
-    let output = command
-        .args(["check", "--uri", &broker.uri()])
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(
-        output.status.success() && said.contains("right, 12 cases"),
-        "{said}"
-    );
-    let script = Script {
-        drop: vec![0],
-        ..Script::default()
-    };
-    let broker = NullBroker::start(script).unwrap();
-    let mut command = Command::new(support::PROGRAM);
-    let output = command
-        .args(["check", "--uri", &broker.uri()])
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert_eq!(output.status.code(), Some(1));
-    assert!(said.contains("WRONG: content"), "{said}");
+    let good = (Script::default(), 0, "right, 12 cases");
+    let lossy = Script::with_faults([(0, Fault::Drop)]);
+    for (script, code, words) in [good, (lossy, 1, "WRONG: content")] {
+        let broker = NullBroker::start(script).unwrap();
+        let mut command = Command::new(support::PROGRAM);
+        let command = command.args(["check", "--uri", &broker.uri()]);
+        let output = command.output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(output.status.code(), Some(code), "{text}");
+        assert!(text.contains(words), "{text}");
+    }
 }
 
 #[test]

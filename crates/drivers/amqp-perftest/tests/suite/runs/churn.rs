@@ -35,10 +35,7 @@ fn churn_that_a_broker_refuses_is_counted_and_goes_on() {
     if super::ENGINE != "wire" {
         return;
     }
-    let script = Script {
-        queues: vec!["perftest-1".to_owned()],
-        ..Script::default()
-    };
+    let script = Script::with_queue("perftest-1");
     // The queue exists with another durability: 406, once, since its client then finds the connection closed. Clients
     // of one thread take starts as they are free; of two threads each has its own five.
     let load = ["--churn", "queue", "--producers", "2", "--pmessages", "5"];

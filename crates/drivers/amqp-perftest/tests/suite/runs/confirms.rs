@@ -1,16 +1,13 @@
 //! What a broker confirms, refuses or returns.
 
-use null_broker::Script;
+use null_broker::{Fault, Script};
 use serde_json::Value;
 
 use super::run;
 
 #[test]
 fn refused_and_returned_messages_are_errors_and_not_lost() {
-    let script = Script {
-        nack: vec![3, 4],
-        ..Script::default()
-    };
+    let script = Script::with_faults([(3, Fault::Nack), (4, Fault::Nack)]);
     for consumers in ["0", "1"] {
         let load = ["--pmessages", "100", "--confirms", "--consumers", consumers];
         let (code, result) = run(script.clone(), &load);
@@ -38,14 +35,8 @@ fn confirms_that_make_no_sense_are_counted_and_doubted() {
         return;
     }
     let load = ["--pmessages", "500", "--confirm", "50", "--prefetch", "50"];
-    let twice = Script {
-        confirm_twice: vec![100, 200],
-        ..Script::default()
-    };
-    let beyond = Script {
-        confirm_beyond: vec![490],
-        ..Script::default()
-    };
+    let twice = Script::with_faults([(100, Fault::ConfirmTwice), (200, Fault::ConfirmTwice)]);
+    let beyond = Script::with_faults([(490, Fault::ConfirmBeyond)]);
     for (script, faults) in [(twice, 2), (beyond, 1)] {
         let (code, result) = run(script, &[&load[..], &["--duration", "20s"]].concat());
         assert_ne!((code, &result["verdict"]), (0, &Value::from("VALID")));
@@ -73,10 +64,7 @@ fn a_message_returned_after_its_confirm_ends_once() {
 
 #[test]
 fn a_message_without_a_confirm_in_time_has_failed() {
-    let script = Script {
-        withhold: vec![50],
-        ..Script::default()
-    };
+    let script = Script::with_faults([(50, Fault::Withhold)]);
     let load = ["--pmessages", "100", "--confirm", "10", "--consumers", "0"];
     let patience = ["--confirm-timeout", "300ms", "--duration", "4s"];
     let (code, result) = run(script, &[&load[..], &patience, &["--drain", "2s"]].concat());

@@ -5,7 +5,7 @@ use std::time::Duration;
 use harness_testing::processes;
 use harness_testing::program::{CompletedRun, Program};
 use nix::sys::signal::Signal;
-use null_broker::{NullBroker, Script};
+use null_broker::{Fault, NullBroker, Script};
 
 use super::{nothing_failed, program, run};
 use crate::support::{self, wall_s};
@@ -17,10 +17,6 @@ const CLOSE_TIMED_OUT: &str = "did not answer connection.close";
 
 #[test]
 fn a_connection_that_is_cut_is_made_again_and_the_gap_is_counted() {
-    let script = Script {
-        cut: vec![500],
-        ..Script::default()
-    };
     let load = [
         "--rate",
         "1000",
@@ -33,7 +29,7 @@ fn a_connection_that_is_cut_is_made_again_and_the_gap_is_counted() {
         "--drain",
         "5s",
     ];
-    let (code, result) = run(script, &load);
+    let (code, result) = run(Script::with_faults([(500, Fault::Cut)]), &load);
     assert_eq!(code, 1);
     result.counts(&[("disconnects", 1), ("reconnects", 1), ("duplicated", 0)]);
     assert!(result.error("connection_lost") >= 1, "{}", result["errors"]);
@@ -54,12 +50,8 @@ fn a_connection_that_is_cut_is_made_again_and_the_gap_is_counted() {
 
 #[test]
 fn publishers_wait_where_the_broker_asks_them_to() {
-    let script = Script {
-        block: vec![100],
-        ..Script::default()
-    };
     let (code, result) = run(
-        script,
+        Script::with_faults([(100, Fault::Block)]),
         &[
             "--pmessages",
             "2000",
@@ -82,11 +74,7 @@ fn publishers_wait_where_the_broker_asks_them_to() {
 
 #[test]
 fn a_wait_that_the_broker_asks_for_is_a_sentence_on_the_screen() {
-    let broker = NullBroker::start(Script {
-        block: vec![100],
-        ..Script::default()
-    })
-    .unwrap();
+    let broker = NullBroker::start(Script::with_faults([(100, Fault::Block)])).unwrap();
     let load = ["--pmessages", "500", "--prefetch", "10", "--confirm", "10"];
     let run = program(&broker.uri()).args(load).run();
     for piece in [
@@ -139,10 +127,7 @@ fn a_broker_that_goes_away_ends_the_run_in_time_with_a_result() {
 
 #[test]
 fn a_broker_that_does_nothing_more_holds_no_run_up() {
-    let script = Script {
-        halt: vec![300],
-        ..Script::default()
-    };
+    let script = Script::with_faults([(300, Fault::Halt)]);
     let load = ["--rate", "500", "--duration", "1s", "--drain", "500ms"];
     for confirms in [&["--confirms"][..], &[]] {
         let (code, result) = run(script.clone(), &[&load[..], confirms].concat());
@@ -215,12 +200,8 @@ fn connections_that_are_made_say_that_they_are_there() {
 
 #[test]
 fn a_broker_that_sends_no_heartbeat_is_gone() {
-    let script = Script {
-        halt: vec![200],
-        ..Script::default()
-    };
     let load = ["--rate", "400", "--duration", "300s", "--drain", "300ms"];
-    let broker = NullBroker::start(script).unwrap();
+    let broker = NullBroker::start(Script::with_faults([(200, Fault::Halt)])).unwrap();
     let running = program(&broker.uri())
         .args(load)
         .args(["--heartbeat", "1", "--confirms"])
@@ -237,10 +218,7 @@ fn a_broker_that_sends_no_heartbeat_is_gone() {
 
 #[test]
 fn a_channel_that_the_broker_closes_is_no_lost_connection() {
-    let script = Script {
-        close_channel: vec![100],
-        ..Script::default()
-    };
+    let script = Script::with_faults([(100, Fault::CloseChannel)]);
     let load = ["--rate", "400", "--duration", "1s", "--confirm", "10"];
     let again = ["--reconnect-after", "50ms", "--drain", "2s"];
     let (code, result) = run(script, &[&load[..], &again].concat());
@@ -274,10 +252,7 @@ fn a_frame_larger_than_negotiated_is_an_error_with_its_reason() {
 
 #[test]
 fn queues_that_a_broker_did_not_keep_are_declared_again() {
-    let script = Script {
-        forget: vec![50],
-        ..Script::default()
-    };
+    let script = Script::with_faults([(50, Fault::Forget)]);
     let load = ["--rate", "400", "--duration", "5min", "--confirm", "10"];
     // Those after it have a queue.
     let end = ["--cmessages", "60", "--drain", "1s"];

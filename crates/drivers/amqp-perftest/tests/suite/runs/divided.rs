@@ -7,7 +7,7 @@ use harness_testing::processes::{send, wait_until};
 use harness_testing::program::ended_with;
 use harness_testing::result::ResultFile;
 use nix::sys::signal::Signal;
-use null_broker::{NullBroker, Script};
+use null_broker::{Fault, NullBroker, Script};
 
 use super::{nothing_failed, run};
 use crate::support::{PROGRAM, wall_s};
@@ -33,12 +33,14 @@ const LOAD: [&str; 12] = [
 /// before.
 fn dishonest() -> Script {
     Script {
-        drop: vec![50, 51],
-        duplicate: vec![120],
-        redeliver: vec![200],
-        mark: vec![300],
         confirms_consumed: true,
-        ..Script::default()
+        ..Script::with_faults([
+            (50, Fault::Drop),
+            (51, Fault::Drop),
+            (120, Fault::Duplicate),
+            (200, Fault::Redeliver),
+            (300, Fault::Mark),
+        ])
     }
 }
 

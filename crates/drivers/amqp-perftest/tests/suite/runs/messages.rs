@@ -1,7 +1,7 @@
 //! Every message is accounted for: once, whole, in order, or as the error that it is.
 
 use harness_testing::peer;
-use null_broker::{NullBroker, Script};
+use null_broker::{Fault, NullBroker, Script};
 use serde_json::Value;
 
 use super::{nothing_failed, program, run};
@@ -110,12 +110,9 @@ fn bodies_of_all_sizes_come_whole() {
 #[test]
 fn messages_that_a_broker_drops_doubles_or_swaps_are_found_and_named() {
     let script = Script {
-        drop: vec![10],
-        duplicate: vec![20],
-        swap: vec![30],
         // What is left for the drain time fits one window.
         confirms_consumed: true,
-        ..Script::default()
+        ..Script::with_faults([(10, Fault::Drop), (20, Fault::Duplicate), (30, Fault::Swap)])
     };
     let load = ["--pmessages", "500", "--prefetch", "50", "--confirm", "50"];
     let (code, result) = run(script, &[&load[..], &["--drain", "1s"]].concat());
@@ -138,10 +135,7 @@ fn messages_that_a_broker_drops_doubles_or_swaps_are_found_and_named() {
 fn messages_that_the_plan_lets_a_queue_drop_are_dropped_and_not_lost() {
     let load = ["--pmessages", "500", "--prefetch", "50", "--drain", "1s"];
     let run_with = |more: &[&str]| {
-        let script = Script {
-            drop: vec![10, 11],
-            ..Script::default()
-        };
+        let script = Script::with_faults([(10, Fault::Drop), (11, Fault::Drop)]);
         run(script, &[&load, more].concat())
     };
     for (arguments, named) in [
@@ -169,10 +163,7 @@ fn messages_that_the_plan_lets_a_queue_drop_are_dropped_and_not_lost() {
 
 #[test]
 fn messages_that_a_broker_refuses_by_closing_the_channel_are_not_lost() {
-    let script = Script {
-        close_channel: vec![100],
-        ..Script::default()
-    };
+    let script = Script::with_faults([(100, Fault::CloseChannel)]);
     let load = ["--rate", "500", "--duration", "1s", "--drain", "2s"];
     let again = ["--prefetch", "50", "--reconnect-after", "10ms"];
     let (code, result) = run(script, &[&load[..], &again].concat());
@@ -190,15 +181,9 @@ fn duplicates_and_another_order_make_the_result_suspect() {
         let warning = warning.unwrap_or_else(|| panic!("{kind}: {code}"));
         (code, warning["severity"].clone())
     };
-    let twice = Script {
-        duplicate: vec![20],
-        ..Script::default()
-    };
+    let twice = Script::with_faults([(20, Fault::Duplicate)]);
     assert_eq!(doubt(twice, "Duplicated", &[]), (3, "suspect".into()));
-    let swapped = Script {
-        swap: vec![30],
-        ..Script::default()
-    };
+    let swapped = Script::with_faults([(30, Fault::Swap)]);
     let suspect = doubt(swapped.clone(), "OutOfOrder", &[]);
     assert_eq!(suspect, (3, "suspect".into()));
     let (_, severity) = doubt(swapped, "OutOfOrder", &["--nack", "0.1"]);
@@ -223,10 +208,7 @@ fn a_body_that_is_not_as_it_was_sent_is_a_failure() {
         &["--body", file],
     ];
     for kind in kinds {
-        let corrupt = Script {
-            corrupt: vec![10, 20],
-            ..Script::default()
-        };
+        let corrupt = Script::with_faults([(10, Fault::Corrupt), (20, Fault::Corrupt)]);
         let load = ["--pmessages", "100", "--prefetch", "50"];
         let until = ["--drain", "5min"];
         let (code, result) = run(corrupt, &[&load, kind, &until].concat());
@@ -244,10 +226,7 @@ fn a_body_that_is_not_as_it_was_sent_is_a_failure() {
         );
         assert_eq!(result["operations"]["unfinished"], 0);
     }
-    let cut = Script {
-        shorten: vec![10],
-        ..Script::default()
-    };
+    let cut = Script::with_faults([(10, Fault::Shorten)]);
     let (code, result) = run(cut, &["--pmessages", "100", "--prefetch", "50"]);
     assert_eq!((code, result.error("damaged")), (1, 1));
 }
@@ -260,13 +239,9 @@ fn a_message_that_comes_again_after_its_acknowledgement_makes_the_result_suspect
         &["--auto-ack"],
         &["--multi-ack-every", "1", "--consumers", "2"],
     ] {
-        let script = Script {
-            redeliver: vec![20],
-            ..Script::default()
-        };
         let way = [&load, way].concat();
         let way: Vec<&str> = way.into_iter().collect();
-        let (code, result) = run(script, &way);
+        let (code, result) = run(Script::with_faults([(20, Fault::Redeliver)]), &way);
         let redelivered = result.count("redelivered_after_ack");
         let duplicated = result.count("duplicated");
         assert_eq!(redelivered + duplicated, 1, "{way:?}");
@@ -288,11 +263,13 @@ fn a_message_that_comes_again_after_its_acknowledgement_makes_the_result_suspect
 /// A message marked as redelivered at its first arrival has waited longest, behind a lost consumer.
 #[test]
 fn every_message_that_ends_well_has_one_latency() {
-    let script = Script {
-        mark: vec![5, 6, 7],
-        duplicate: vec![20, 21],
-        ..Script::default()
-    };
+    let script = Script::with_faults([
+        (5, Fault::Mark),
+        (6, Fault::Mark),
+        (7, Fault::Mark),
+        (20, Fault::Duplicate),
+        (21, Fault::Duplicate),
+    ]);
     let (_, result) = run(script, &["--pmessages", "500", "--prefetch", "50"]);
     result.counts(&[("redelivered", 3), ("duplicated", 2)]);
     assert_eq!(
@@ -312,10 +289,7 @@ fn unacknowledged_messages_hide_no_loss() {
         &["--nack", "0.02", "--consumer-latency", "1ms"],
     ];
     for way in ways {
-        let script = Script {
-            drop: vec![10],
-            ..Script::default()
-        };
+        let script = Script::with_faults([(10, Fault::Drop)]);
         let (code, result) = run(script, &[&load, way, &["--drain", "2s"]].concat());
         assert_eq!(
             (code, result.error("lost"), result.count("lost")),
@@ -329,11 +303,7 @@ fn unacknowledged_messages_hide_no_loss() {
 
 #[test]
 fn messages_requeued_by_a_cut_hide_no_loss() {
-    let script = Script {
-        drop: vec![10],
-        cut_consumers: vec![400],
-        ..Script::default()
-    };
+    let script = Script::with_faults([(10, Fault::Drop), (400, Fault::CutConsumers)]);
     let load = ["--rate", "500", "--duration", "1s", "--drain", "300ms"];
     // Messages that arrived before the connection is cut were not acknowledged, and do not come again.
     let never = ["--consumer-latency", "60s", "--reconnect-after", "60s"];
@@ -345,10 +315,7 @@ fn messages_requeued_by_a_cut_hide_no_loss() {
 
 #[test]
 fn a_message_lost_in_the_warm_up_is_seen() {
-    let script = Script {
-        drop: vec![3],
-        ..Script::default()
-    };
+    let script = Script::with_faults([(3, Fault::Drop)]);
     let load = ["--rate", "200", "--warmup", "500ms", "--duration", "500ms"];
     let (code, result) = run(script, &[&load[..], &["--drain", "300ms"]].concat());
     result.counts(&[("lost", 1), ("warmup", 100)]);
@@ -365,11 +332,7 @@ fn a_message_lost_in_the_warm_up_is_seen() {
 /// For a run of consumers alone, the time of publishing does not matter.
 #[test]
 fn consumers_alone_count_what_another_run_published_in_its_warm_up() {
-    let script = Script {
-        queues: vec!["there".to_owned()],
-        ..Script::default()
-    };
-    let broker = NullBroker::start(script).unwrap();
+    let broker = NullBroker::start(Script::with_queue("there")).unwrap();
     let there = ["--queue", "there", "--predeclared"];
     let publish = ["--consumers", "0", "--rate", "200", "--warmup", "300ms"];
     // So slowly that most come while it measures.

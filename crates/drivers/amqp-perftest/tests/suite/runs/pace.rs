@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use null_broker::{Mode, NullBroker, Script};
+use null_broker::{Fault, Mode, NullBroker, Script};
 use serde_json::Value;
 
 use super::{nothing_failed, program, run};
@@ -150,10 +150,7 @@ fn messages_that_a_slow_broker_has_not_read_yet_are_waited_for() {
 
 #[test]
 fn the_drain_phase_begins_when_all_is_published() {
-    let script = Script {
-        drop: vec![10],
-        ..Script::default()
-    };
+    let script = Script::with_faults([(10, Fault::Drop)]);
     let load = ["--pmessages", "100", "--drain", "300ms", "--threads", "2"];
     let (code, result) = run(script, &[&load[..], &["--duration", "60s"]].concat());
     assert_eq!((code, result.error("lost")), (1, 1));

@@ -4,7 +4,7 @@ mod bodies;
 mod chunked;
 mod heads;
 
-use http_load::answer::{Fault, Missing, RequestInfo};
+use load::net::http1::{Missing, RequestInfo, ResponseError};
 
 use crate::answers::hyper_view::HyperKind::{self, Differs, Same};
 use crate::answers::read::Content;
@@ -14,7 +14,7 @@ pub(crate) struct Case {
     pub(crate) name: &'static str,
     pub(crate) asked: RequestInfo,
     pub(crate) bytes: Vec<u8>,
-    pub(crate) expected: Result<Content, Fault>,
+    pub(crate) expected: Result<Content, ResponseError>,
     pub(crate) hyper: HyperKind,
 }
 
@@ -30,7 +30,11 @@ impl Case {
     }
 }
 
-fn case(name: &'static str, bytes: impl Into<Vec<u8>>, expected: Result<Content, Fault>) -> Case {
+fn case(
+    name: &'static str,
+    bytes: impl Into<Vec<u8>>,
+    expected: Result<Content, ResponseError>,
+) -> Case {
     Case {
         name,
         asked: RequestInfo { head: false },
@@ -50,12 +54,12 @@ fn closed(name: &'static str, bytes: impl Into<Vec<u8>>, status: u16, body: &str
     case(name, bytes, Ok((status, body.into(), false)))
 }
 
-fn fault(name: &'static str, bytes: impl Into<Vec<u8>>, fault: Fault) -> Case {
+fn fault(name: &'static str, bytes: impl Into<Vec<u8>>, fault: ResponseError) -> Case {
     case(name, bytes, Err(fault))
 }
 
 fn early(name: &'static str, bytes: impl Into<Vec<u8>>, missing: Missing) -> Case {
-    case(name, bytes, Err(Fault::Early { missing }))
+    case(name, bytes, Err(ResponseError::Early { missing }))
 }
 
 /// Builds a chunked response.

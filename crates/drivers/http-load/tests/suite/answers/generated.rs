@@ -1,6 +1,6 @@
 //! Random well-formed responses, with their meaning.
 
-use http_load::answer::RequestInfo;
+use load::net::http1::RequestInfo;
 use proptest::prelude::*;
 
 use crate::answers::read::Content;

@@ -5,12 +5,12 @@ use std::error::Error as _;
 use std::time::Duration;
 
 use http_body_util::{BodyExt as _, Empty};
-use http_load::answer::RequestInfo;
 use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::http1::{Builder, SendRequest};
 use hyper::header::{CONTENT_LENGTH, HeaderMap, TRANSFER_ENCODING};
 use hyper::{Method, Request, Response, StatusCode, Version};
 use hyper_util::rt::TokioIo;
+use load::net::http1::RequestInfo;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
 
 use crate::answers::read::{Content, Seen};

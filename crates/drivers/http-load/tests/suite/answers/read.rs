@@ -1,6 +1,6 @@
 //! Feeds a reader and records its results.
 
-use http_load::answer::{Answer, Fault, Reader, RequestInfo, Sink};
+use load::net::http1::{Answer, Reader, RequestInfo, ResponseError, Sink};
 
 /// Status, body, and whether the connection persists.
 pub(crate) type Content = (u16, Vec<u8>, bool);
@@ -8,7 +8,7 @@ pub(crate) type Content = (u16, Vec<u8>, bool);
 /// The recorded results of a response.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Seen {
-    pub(crate) result: Result<Answer, Fault>,
+    pub(crate) result: Result<Answer, ResponseError>,
     /// Number of bytes of the response; 0 if it has a fault, since the bytes before it depend on the cuts.
     pub(crate) used: usize,
     /// True if the result needed the end of the connection.
@@ -19,7 +19,7 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
-    pub(crate) fn outcome(&self) -> Result<Content, Fault> {
+    pub(crate) fn outcome(&self) -> Result<Content, ResponseError> {
         let answer = self.result?;
         assert_eq!(answer.body, self.body.len() as u64, "counted and given");
         assert_eq!(self.heads.len(), 1, "heads: {:?}", self.heads);
@@ -28,7 +28,7 @@ impl Seen {
     }
 
     pub(crate) fn outcome_by_kind(&self) -> Result<Content, &'static str> {
-        self.outcome().map_err(Fault::kind)
+        self.outcome().map_err(ResponseError::kind)
     }
 }
 
@@ -67,7 +67,7 @@ fn feed(
     asked: RequestInfo,
     pieces: &[&[u8]],
     kept: &mut Kept,
-) -> (Result<Answer, Fault>, usize, bool) {
+) -> (Result<Answer, ResponseError>, usize, bool) {
     let mut reader = Reader::new();
     let mut used = 0;
     for piece in pieces {

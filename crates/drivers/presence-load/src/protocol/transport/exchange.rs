@@ -2,35 +2,56 @@
 
 use std::io::Write as _;
 
+use load::net::http1::{Answer, Reader, RequestInfo, Sink};
+
 use super::context::TransportContext;
 use super::side::Side;
 use crate::protocol::ProtocolError;
-use crate::protocol::http::{Body, Head};
 
 /// The requests of one side.
 #[derive(Debug)]
 pub(super) struct Exchange {
     side: Side,
-    state: State,
-    /// Bytes of an incomplete head or chunk line.
-    pub(super) unread: Vec<u8>,
+    state: ExchangeState,
+    reader: Reader,
     /// The body as far as it was read.
     body: Vec<u8>,
-    status: u16,
-    keep_alive: bool,
     /// Number of responses on this TCP connection.
     responses: u32,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum ExchangeState {
     /// There is no TCP connection, nor one that is being opened.
     Unconnected,
     Connecting,
     Idle,
     /// A request was sent.
     Requested,
-    Body(Body),
+    /// A part of the response was read.
+    Responding,
+}
+
+/// The part of a response that a call reads.
+struct ResponsePart<'a> {
+    /// The status, if this is where the head ends.
+    status: Option<u16>,
+    body: &'a mut Vec<u8>,
+    limit: usize,
+    is_too_large: bool,
+}
+
+impl Sink for ResponsePart<'_> {
+    fn head(&mut self, status: u16, _: &[httparse::Header<'_>]) {
+        self.status = Some(status);
+    }
+
+    fn body(&mut self, piece: &[u8]) {
+        self.is_too_large |= self.body.len() + piece.len() > self.limit;
+        if !self.is_too_large {
+            self.body.extend_from_slice(piece);
+        }
+    }
 }
 
 /// The end of a connection.
@@ -48,36 +69,37 @@ impl Exchange {
     pub(super) fn new(side: Side) -> Self {
         Self {
             side,
-            state: State::Unconnected,
-            unread: Vec::new(),
+            state: ExchangeState::Unconnected,
+            reader: Reader::new(),
             body: Vec::new(),
-            status: 0,
-            keep_alive: true,
             responses: 0,
         }
     }
 
     /// Returns true if a request can be sent.
     pub(super) fn is_idle(&self) -> bool {
-        self.state == State::Idle
+        self.state == ExchangeState::Idle
     }
 
     /// Returns true if a response is awaited.
     pub(super) fn is_busy(&self) -> bool {
-        matches!(self.state, State::Requested | State::Body(_))
+        matches!(
+            self.state,
+            ExchangeState::Requested | ExchangeState::Responding
+        )
     }
 
     /// Asks for a TCP connection if there is none.
     pub(super) fn open(&mut self, cx: &mut TransportContext) {
-        if self.state == State::Unconnected {
-            self.state = State::Connecting;
+        if self.state == ExchangeState::Unconnected {
+            self.state = ExchangeState::Connecting;
             cx.actions.open(self.side);
         }
     }
 
     pub(super) fn connected(&mut self) {
-        self.state = State::Idle;
-        self.unread = Vec::new();
+        self.state = ExchangeState::Idle;
+        self.reader = Reader::new();
         self.responses = 0;
     }
 
@@ -98,54 +120,52 @@ impl Exchange {
         }
         let _ = write!(output, "Accept: */*\r\n{}\r\n", cx.endpoint.access.fields);
         output.extend_from_slice(payload.unwrap_or_default());
-        self.state = State::Requested;
+        self.state = ExchangeState::Requested;
     }
 
-    /// Reads from the response. Returns its status once it is complete.
+    /// Reads from the response. Returns its status once it is complete; a refusal is complete without its body.
     pub(super) fn read(
         &mut self,
         input: &[u8],
         taken: &mut usize,
         cx: &mut TransportContext,
     ) -> Result<Option<u16>, ProtocolError> {
-        loop {
-            let rest = &input[*taken..];
-            match &mut self.state {
-                State::Body(body) => {
-                    let limit = cx.endpoint.max_message;
-                    let (length, is_whole) = body.read(rest, &mut self.body, limit)?;
-                    *taken += length;
-                    return Ok(is_whole.then(|| self.complete(cx)));
-                }
-                _ if rest.is_empty() => return Ok(None),
-                State::Requested => {
-                    let Some(head) = Head::parse(rest)? else {
-                        return Ok(None);
-                    };
-                    *taken += head.length;
-                    (self.status, self.keep_alive) = (head.status, head.keep_alive);
-                    self.state = State::Body(head.body);
-                    if head.body == Body::UntilEnd {
-                        // Only a refusal needs no body.
-                        let is_refused = head.status != 200;
-                        return is_refused
-                            .then(|| Some(self.complete(cx)))
-                            .ok_or(ProtocolError::Body);
-                    }
-                }
-                _ => return Err(ProtocolError::Unrequested),
-            }
+        if *taken == input.len() {
+            return Ok(None);
+        }
+        if !self.is_busy() {
+            return Err(ProtocolError::Unrequested);
+        }
+        self.state = ExchangeState::Responding;
+        let mut part = ResponsePart {
+            status: None,
+            body: &mut self.body,
+            limit: cx.endpoint.max_message,
+            is_too_large: false,
+        };
+        let asked = RequestInfo { head: false };
+        let progress = self.reader.take(asked, &input[*taken..], &mut part)?;
+        *taken += progress.used;
+        if part.is_too_large {
+            return Err(ProtocolError::TooLarge);
+        }
+        let refusal = part.status.filter(|status| *status != 200);
+        match progress.done {
+            Some(answer) => Ok(Some(self.complete(answer, cx))),
+            None if refusal.is_some() => Ok(refusal),
+            None if self.reader.is_until_close() => Err(ProtocolError::Body),
+            None => Ok(None),
         }
     }
 
-    fn complete(&mut self, cx: &mut TransportContext) -> u16 {
+    fn complete(&mut self, answer: Answer, cx: &mut TransportContext) -> u16 {
         self.responses += 1;
-        self.state = State::Idle;
-        if !self.keep_alive {
-            self.state = State::Unconnected;
+        self.state = ExchangeState::Idle;
+        if !answer.keep_alive {
+            self.state = ExchangeState::Unconnected;
             cx.actions.close(self.side);
         }
-        self.status
+        answer.status
     }
 
     /// Takes the body of a complete response.
@@ -155,10 +175,12 @@ impl Exchange {
 
     /// Handles the end of the connection.
     pub(super) fn ended(&mut self) -> Ended {
-        match std::mem::replace(&mut self.state, State::Unconnected) {
-            State::Requested if self.responses > 0 && self.unread.is_empty() => Ended::Unread,
-            State::Requested | State::Body(_) => Ended::Open,
-            State::Unconnected | State::Connecting | State::Idle => Ended::Idle,
+        match std::mem::replace(&mut self.state, ExchangeState::Unconnected) {
+            ExchangeState::Requested if self.responses > 0 => Ended::Unread,
+            ExchangeState::Requested | ExchangeState::Responding => Ended::Open,
+            ExchangeState::Unconnected | ExchangeState::Connecting | ExchangeState::Idle => {
+                Ended::Idle
+            }
         }
     }
 }

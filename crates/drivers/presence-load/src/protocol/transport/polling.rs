@@ -20,7 +20,7 @@ const SEPARATOR: u8 = 0x1e;
 #[derive(Debug)]
 pub(super) struct Polling {
     sid: String,
-    phase: Phase,
+    phase: PollingPhase,
     wants_upgrade: bool,
     polls: Exchange,
     posts: Exchange,
@@ -37,7 +37,7 @@ pub(super) struct Polling {
 
 /// The progress of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Phase {
+enum PollingPhase {
     Opening,
     Open,
     /// The client has asked for the end of the session.
@@ -60,7 +60,7 @@ impl Polling {
     pub(super) fn new(wants_upgrade: bool) -> Self {
         Self {
             sid: String::new(),
-            phase: Phase::Opening,
+            phase: PollingPhase::Opening,
             wants_upgrade,
             polls: Exchange::new(Side::Main),
             posts: Exchange::new(Side::Post),
@@ -72,13 +72,10 @@ impl Polling {
         }
     }
 
-    /// Returns what a side has kept.
+    /// Returns what a side has kept: the WebSocket of an upgrade, since polls keep nothing.
     pub(super) fn unread(&mut self, side: Side) -> Option<&mut Vec<u8>> {
-        match side {
-            Side::Main => Some(&mut self.polls.unread),
-            Side::Post => Some(&mut self.posts.unread),
-            Side::Probe => self.upgrade.as_mut().map(|upgrade| &mut upgrade.unread),
-        }
+        let upgrade = self.upgrade.as_mut().filter(|_| side == Side::Probe);
+        upgrade.map(|upgrade| &mut upgrade.unread)
     }
 
     /// Takes the WebSocket after [`Event::Upgraded`].
@@ -111,9 +108,9 @@ impl Polling {
     }
 
     pub(super) fn close(&mut self, cx: &mut TransportContext) {
-        if self.phase == Phase::Open {
+        if self.phase == PollingPhase::Open {
             self.send(b"1", cx);
-            self.phase = Phase::Closing;
+            self.phase = PollingPhase::Closing;
         }
     }
 
@@ -125,7 +122,7 @@ impl Polling {
         answers_pings: bool,
         cx: &mut TransportContext,
     ) -> Result<Option<Event<'a>>, ProtocolError> {
-        if self.phase == Phase::Closed {
+        if self.phase == PollingPhase::Closed {
             *taken = input.len();
             return Ok(None);
         }
@@ -181,7 +178,7 @@ impl Polling {
         answers_pings: bool,
         cx: &mut TransportContext,
     ) -> Result<Option<Event<'a>>, ProtocolError> {
-        if self.phase == Phase::Opening {
+        if self.phase == PollingPhase::Opening {
             return self.open(packet, cx).map(Some);
         }
         if let Some(text) = packet.strip_prefix('b') {
@@ -210,7 +207,7 @@ impl Polling {
     ) -> Result<Event<'a>, ProtocolError> {
         let json = packet.strip_prefix('0').ok_or(ProtocolError::Open)?;
         let open = Open::parse(json)?;
-        self.phase = Phase::Open;
+        self.phase = PollingPhase::Open;
         self.sid = open.sid.into_owned();
         if open.max_payload > 0 {
             self.max_payload = usize::try_from(open.max_payload).unwrap_or(usize::MAX);
@@ -237,7 +234,7 @@ impl Polling {
             Some(200) => {
                 self.posts.take_body();
                 self.posted.clear();
-                if self.phase == Phase::Closing && self.outgoing.is_empty() {
+                if self.phase == PollingPhase::Closing && self.outgoing.is_empty() {
                     return Ok(Some(self.closed(Closed::Packet)));
                 }
                 self.flush(cx);
@@ -293,7 +290,7 @@ impl Polling {
 
     /// Polls, unless the session ends or is being upgraded.
     fn poll(&mut self, cx: &mut TransportContext) {
-        let goes_on = matches!(self.phase, Phase::Opening | Phase::Open);
+        let goes_on = matches!(self.phase, PollingPhase::Opening | PollingPhase::Open);
         if !goes_on || self.is_probed() {
         } else if self.polls.is_idle() {
             self.polls.request(&self.sid, None, cx);
@@ -337,7 +334,7 @@ impl Polling {
     }
 
     fn closed<'a>(&mut self, how: Closed) -> Event<'a> {
-        self.phase = Phase::Closed;
+        self.phase = PollingPhase::Closed;
         Event::Closed(how)
     }
 
@@ -352,7 +349,7 @@ impl Polling {
             Side::Probe if self.upgrade.is_some() => Ended::Open,
             Side::Probe => Ended::Idle,
         };
-        if self.phase == Phase::Closed {
+        if self.phase == PollingPhase::Closed {
             return None;
         }
         match ended {

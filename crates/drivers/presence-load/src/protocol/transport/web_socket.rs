@@ -13,13 +13,13 @@ use crate::protocol::websocket::{Handshake, Message, Opcode, Reader, append_clos
 #[derive(Debug)]
 pub(super) struct WebSocket {
     pub(super) side: Side,
-    phase: Phase,
+    phase: WebSocketPhase,
     reader: Reader,
 }
 
 /// The progress of a WebSocket.
 #[derive(Debug)]
-enum Phase {
+enum WebSocketPhase {
     /// The TCP connection is not established.
     New,
     /// The response to the handshake is awaited.
@@ -45,14 +45,14 @@ impl WebSocket {
     pub(super) fn new(side: Side) -> Self {
         Self {
             side,
-            phase: Phase::New,
+            phase: WebSocketPhase::New,
             reader: Reader::default(),
         }
     }
 
     /// Returns true if messages can be sent.
     pub(super) fn is_open(&self) -> bool {
-        matches!(self.phase, Phase::Open)
+        matches!(self.phase, WebSocketPhase::Open)
     }
 
     /// Requests the handshake. The id names the session to be upgraded, or is empty.
@@ -64,7 +64,7 @@ impl WebSocket {
         let target = String::from_utf8_lossy(&cx.scratch);
         let output = cx.actions.output(self.side);
         handshake.append_request(output, &cx.endpoint.host, &target, &access.fields);
-        self.phase = Phase::Handshake(Box::new(handshake));
+        self.phase = WebSocketPhase::Handshake(Box::new(handshake));
     }
 
     /// Sends a packet.
@@ -75,18 +75,18 @@ impl WebSocket {
 
     /// Sends a close frame.
     pub(super) fn close(&mut self, cx: &mut TransportContext) {
-        if matches!(self.phase, Phase::Greeting | Phase::Open) {
+        if matches!(self.phase, WebSocketPhase::Greeting | WebSocketPhase::Open) {
             let output = &mut cx.actions.output[self.side as usize];
             append_close(output, Some(1000), &mut cx.masks);
-            self.phase = Phase::Closing;
+            self.phase = WebSocketPhase::Closing;
         }
     }
 
     /// Handles the end of the data. Returns true if it was not announced.
     pub(super) fn ended(&mut self) -> bool {
         !matches!(
-            std::mem::replace(&mut self.phase, Phase::Closed),
-            Phase::Closed
+            std::mem::replace(&mut self.phase, WebSocketPhase::Closed),
+            WebSocketPhase::Closed
         )
     }
 
@@ -100,7 +100,7 @@ impl WebSocket {
         cx: &mut TransportContext,
     ) -> Result<Option<Received<'a>>, ProtocolError> {
         loop {
-            if !matches!(self.phase, Phase::Open) {
+            if !matches!(self.phase, WebSocketPhase::Open) {
                 match self.begin(input, taken, is_upgrade)? {
                     Begun::Go => {}
                     Begun::Wait => return Ok(None),
@@ -129,26 +129,28 @@ impl WebSocket {
         is_upgrade: bool,
     ) -> Result<Begun<'a>, ProtocolError> {
         match &self.phase {
-            Phase::Handshake(handshake) => {
+            WebSocketPhase::Handshake(handshake) => {
                 let response = handshake.read_response(&input[*taken..])?;
                 let Some((length, status)) = response else {
                     return Ok(Begun::Wait);
                 };
                 *taken += length;
                 if status != 101 {
-                    self.phase = Phase::Closed;
+                    self.phase = WebSocketPhase::Closed;
                     let closed = Event::Closed(Closed::Status(status));
                     return Ok(Begun::Received(Received::Event(closed)));
                 }
-                self.phase = Phase::Greeting;
+                self.phase = WebSocketPhase::Greeting;
                 Ok(if is_upgrade {
                     Begun::Received(Received::Connected)
                 } else {
                     Begun::Go
                 })
             }
-            Phase::Greeting | Phase::Open | Phase::Closing => Ok(Begun::Go),
-            Phase::New | Phase::Closed => {
+            WebSocketPhase::Greeting | WebSocketPhase::Open | WebSocketPhase::Closing => {
+                Ok(Begun::Go)
+            }
+            WebSocketPhase::New | WebSocketPhase::Closed => {
                 *taken = input.len();
                 Ok(Begun::Wait)
             }
@@ -175,7 +177,7 @@ impl WebSocket {
                 Event::Ping
             }
             EnginePacket::Close => {
-                self.phase = Phase::Closed;
+                self.phase = WebSocketPhase::Closed;
                 Event::Closed(Closed::Packet)
             }
             EnginePacket::Noop => return Ok(None),
@@ -186,10 +188,10 @@ impl WebSocket {
 
     /// Handles the first packet, and those after a close frame of the client.
     fn greeting<'a>(&mut self, text: &str) -> Result<Option<Received<'a>>, ProtocolError> {
-        if matches!(self.phase, Phase::Closing) {
+        if matches!(self.phase, WebSocketPhase::Closing) {
             return Ok(None);
         }
-        self.phase = Phase::Open;
+        self.phase = WebSocketPhase::Open;
         match EnginePacket::parse(text)? {
             EnginePacket::Open(json) => {
                 Open::parse(json)?;
@@ -214,10 +216,10 @@ impl WebSocket {
                 None
             }
             Message::Close(code) => {
-                if !matches!(self.phase, Phase::Closing) {
+                if !matches!(self.phase, WebSocketPhase::Closing) {
                     append_close(output, code, &mut cx.masks);
                 }
-                self.phase = Phase::Closed;
+                self.phase = WebSocketPhase::Closed;
                 let closed = Event::Closed(Closed::Frame(code));
                 Some(Received::Event(closed))
             }

@@ -2,15 +2,18 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use httparse::Header;
+use httparse::{EMPTY_HEADER, Header, Response, Status};
 use ring::digest::{Context, SHA1_FOR_LEGACY_USE_ONLY};
 
 use super::mask::Masks;
 use crate::protocol::ProtocolError;
-use crate::protocol::http::{has_token, parse_fields};
 
 /// The text that the server appends to the key (RFC 6455 §1.3).
 const SUFFIX: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
+/// Maximum length of the head of a response.
+const LIMIT: usize = 16 << 10;
+/// Maximum number of fields in a head.
+const FIELDS: usize = 64;
 
 /// A handshake that awaits its response.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,17 +65,23 @@ impl Handshake {
     /// # Errors
     /// It is not a response, or it accepts another handshake than this one.
     pub fn read_response(&self, input: &[u8]) -> Result<Option<(usize, u16)>, ProtocolError> {
-        let mut fields = Fields::default();
-        let parsed = parse_fields(input, |field| fields.read(field))?;
-        let Some((length, status, is_1_1)) = parsed else {
-            return Ok(None);
+        let mut slots = [EMPTY_HEADER; FIELDS];
+        let mut response = Response::new(&mut slots);
+        let length = match response.parse(input).map_err(|_| ProtocolError::Head)? {
+            Status::Complete(length) => length,
+            Status::Partial if input.len() < LIMIT => return Ok(None),
+            Status::Partial => return Err(ProtocolError::Head),
         };
+        let status = response.code.ok_or(ProtocolError::Head)?;
         if status == 101 {
+            let mut fields = Fields::default();
+            response.headers.iter().for_each(|field| fields.read(field));
             let is_offered = |chosen: &[u8]| {
                 let mut offered = self.subprotocols.split(',');
                 offered.any(|name| name.trim().as_bytes() == chosen)
             };
             let is_unasked = fields.extension || !fields.subprotocol.is_none_or(is_offered);
+            let is_1_1 = response.version == Some(1);
             if !is_1_1 || !fields.upgrade || !fields.connection || is_unasked {
                 return Err(ProtocolError::Handshake);
             }
@@ -110,7 +119,8 @@ impl<'a> Fields<'a> {
         if is("upgrade") {
             self.upgrade = field.value.eq_ignore_ascii_case(b"websocket");
         } else if is("connection") {
-            self.connection |= has_token(field.value, "upgrade");
+            let mut options = field.value.split(|byte| *byte == b',');
+            self.connection |= options.any(|it| it.trim_ascii().eq_ignore_ascii_case(b"upgrade"));
         } else if is("sec-websocket-accept") {
             self.accept = Some(field.value);
         } else if is("sec-websocket-extensions") {

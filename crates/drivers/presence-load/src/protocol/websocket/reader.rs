@@ -35,7 +35,7 @@ struct Fragments {
 
 /// The head of a frame.
 #[derive(Debug, Clone, Copy)]
-struct Head {
+struct FrameHead {
     /// Number of bytes of the head itself.
     length: usize,
     is_final: bool,
@@ -43,7 +43,7 @@ struct Head {
     payload: u64,
 }
 
-impl Head {
+impl FrameHead {
     /// Parses a head; `None` if it is incomplete.
     #[inline]
     fn parse(input: &[u8]) -> Result<Option<Self>, ProtocolError> {
@@ -117,7 +117,7 @@ impl Reader {
         let mut taken = 0;
         loop {
             let rest = &input[taken..];
-            let Some(head) = Head::parse(rest)? else {
+            let Some(head) = FrameHead::parse(rest)? else {
                 return Ok((taken, None));
             };
             let kept = self.check_sequence(head.opcode)?;
@@ -151,7 +151,7 @@ impl Reader {
     #[inline]
     fn frame<'a>(
         &mut self,
-        head: Head,
+        head: FrameHead,
         payload: &'a [u8],
     ) -> Result<Option<Message<'a>>, ProtocolError> {
         Ok(Some(match head.opcode {
@@ -169,7 +169,7 @@ impl Reader {
     #[cold]
     fn fragment<'a>(
         &mut self,
-        head: Head,
+        head: FrameHead,
         payload: &[u8],
     ) -> Result<Option<Message<'a>>, ProtocolError> {
         let fragments = self.fragments.get_or_insert_with(|| {

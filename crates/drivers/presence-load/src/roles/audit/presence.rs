@@ -1,7 +1,7 @@
 //! Joins and leaves that should arrive once each, with or without numbers of the server.
 
 use super::window::Arrival;
-use crate::roles::user::Memberships;
+use crate::roles::user::{Memberships, WhichConnection};
 
 /// Two bits for each connection, as in [`Memberships`], of the current connection and the one before.
 const BITS: u8 = 0b1111;
@@ -13,13 +13,6 @@ pub(super) struct Presence {
     connections: u8,
     /// The events that have arrived, and above them those that need not: the snapshot may include them.
     bits: u8,
-}
-
-/// A connection of a sender.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Connection {
-    Current,
-    Previous,
 }
 
 impl Presence {
@@ -42,13 +35,13 @@ impl Presence {
         self.advance(sender);
         let mut must_arrive = 0;
         if shows_previous {
-            must_arrive |= bit(Connection::Previous, Memberships::LEAVE);
+            must_arrive |= bit(WhichConnection::Previous, Memberships::LEAVE);
         }
         if shows_current || will_join {
-            must_arrive |= bit(Connection::Current, Memberships::LEAVE);
+            must_arrive |= bit(WhichConnection::Current, Memberships::LEAVE);
         }
         if !shows_current && will_join {
-            must_arrive |= bit(Connection::Current, Memberships::JOIN);
+            must_arrive |= bit(WhichConnection::Current, Memberships::JOIN);
         }
         self.bits = (self.bits & BITS) | (BITS & !must_arrive) << 4;
     }
@@ -56,7 +49,7 @@ impl Presence {
     /// Takes a join or leave. Returns its place, and the events that are lost for certain.
     pub(super) fn arrive(
         &mut self,
-        connection: Connection,
+        connection: WhichConnection,
         event: u16,
         sender: Memberships,
     ) -> (Arrival, u16) {
@@ -65,7 +58,7 @@ impl Presence {
         self.advance(sender);
         let bit = bit(connection, event);
         let is_certain = sender.certain & u16::from(bit) != 0;
-        let is_once = is_certain || connection == Connection::Current && !sender.is_uncertain;
+        let is_once = is_certain || connection == WhichConnection::Current && !sender.is_uncertain;
         let (has_arrived, need_not) = (self.bits & BITS, self.bits >> 4);
         let leave = self::bit(connection, Memberships::LEAVE);
         let has_left = has_arrived & leave != 0 && sender.certain & u16::from(leave) == 0;
@@ -102,13 +95,13 @@ impl Presence {
     /// Returns true if the current connection's join has arrived, or need not, and its leave has not.
     pub(super) fn knows(mut self, sender: Memberships) -> bool {
         self.advance(sender);
-        let join = bit(Connection::Current, Memberships::JOIN);
-        let leave = bit(Connection::Current, Memberships::LEAVE);
+        let join = bit(WhichConnection::Current, Memberships::JOIN);
+        let leave = bit(WhichConnection::Current, Memberships::LEAVE);
         (self.bits | self.bits >> 4) & join != 0 && self.bits & leave == 0
     }
 
     /// Returns true if a receiver should see the changes of a connection: the snapshot showed it, or it joined later.
-    pub(super) fn follows(mut self, connection: Connection, sender: Memberships) -> bool {
+    pub(super) fn follows(mut self, connection: WhichConnection, sender: Memberships) -> bool {
         self.advance(sender);
         let need_not = self.bits >> 4;
         need_not & bit(connection, Memberships::LEAVE) == 0
@@ -118,7 +111,7 @@ impl Presence {
     /// Takes back the leave of the current connection: its sender is still joined.
     pub(super) fn retract_leave(&mut self, sender: Memberships) {
         self.advance(sender);
-        self.bits &= !bit(Connection::Current, Memberships::LEAVE);
+        self.bits &= !bit(WhichConnection::Current, Memberships::LEAVE);
     }
 
     /// Returns the events that must have arrived by now, and have not.
@@ -149,11 +142,11 @@ impl Presence {
     }
 }
 
-fn bit(connection: Connection, event: u16) -> u8 {
+fn bit(connection: WhichConnection, event: u16) -> u8 {
     let event = event as u8;
     match connection {
-        Connection::Current => event,
-        Connection::Previous => event << 2,
+        WhichConnection::Current => event,
+        WhichConnection::Previous => event << 2,
     }
 }
 
@@ -162,7 +155,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::roles::user::Sender;
+    use crate::roles::user::{Sender, hash};
 
     /// A sender that comes and goes, and a receiver that gets all of it, but for one wrong delivery.
     struct Model {
@@ -206,11 +199,10 @@ mod tests {
             self.sender.connect(&format!("c{}", self.connections));
         }
 
+        /// Delivers an event of the connection with this number.
         fn deliver(&mut self, connection: u32, event: u16) {
-            let connection = match connection {
-                it if it == self.sender.connection => Connection::Current,
-                it if it == self.sender.previous => Connection::Previous,
-                _ => return,
+            let Some(connection) = self.sender.which(hash(&format!("c{connection}"))) else {
+                return;
             };
             let memberships = self.sender.memberships;
             let (arrival, lost) = self.presence.arrive(connection, event, memberships);
@@ -229,7 +221,7 @@ mod tests {
                 None => 1,
             };
             for _ in 0..times {
-                self.deliver(self.sender.connection, event);
+                self.deliver(self.connections, event);
             }
         }
 
@@ -246,7 +238,7 @@ mod tests {
                 self.deliver_certain(Memberships::JOIN);
                 self.sender.memberships.publish(Memberships::JOIN);
             } else if step & 2 != 0 {
-                self.broken = Some(self.sender.connection);
+                self.broken = Some(self.connections);
             } else if step & 4 != 0 {
                 self.deliver_certain(Memberships::LEAVE);
                 self.sender.leave_acknowledged(1);
@@ -285,7 +277,7 @@ mod tests {
             counts.map(|count| count(model.presence, memberships).count_ones())
         };
         assert_eq!(missing(&model), [12, 0]);
-        model.deliver(model.sender.connection, Memberships::LEAVE);
+        model.deliver(model.connections, Memberships::LEAVE);
         // The leave of the connection before, and both joins, may still come.
         assert_eq!(model.lost, 8);
         assert_eq!(missing(&model), [3, 3]);

@@ -1,10 +1,10 @@
 //! Compares the snapshots of joins with what may be in them.
 
-use super::shown::Shown;
 use super::window::Window;
 use super::{Audit, Membership};
+use crate::outcome::count;
 use crate::protocol::presence::Member;
-use crate::roles::user::{Phase, Sender, User, hash};
+use crate::roles::user::{Phase, Sender, User, WhichConnection, hash};
 
 impl Audit {
     /// Checks the snapshot of a join that was sent at `sent` and acknowledged at `now`, and begins to compare from
@@ -18,8 +18,9 @@ impl Audit {
     ) -> u64 {
         let (room, first) = (self.part.room_of(receiver), self.first_of_room(receiver));
         let mut members = 0;
-        let mut shown = Shown::new(self.size());
-        let mut shown_before = Shown::new(self.size());
+        // True for each member that it shows with the current connection, and with the one before.
+        let mut shown = vec![false; self.size()];
+        let mut shown_before = shown.clone();
         for entry in snapshot {
             members += 1;
             let Some(member) = self.part.member_named(room, &entry.user_id) else {
@@ -28,13 +29,14 @@ impl Audit {
             let sender = &users[first + member as usize].sender;
             let connection = hash(&entry.conn_id);
             // The user may have been here before, in this run or in an earlier one.
-            if connection == sender.left && sender.left_at < sent {
-                self.counts.lingering += 1;
-            } else if connection == sender.previous {
-                shown_before.add(member);
-            } else if connection == sender.connection {
-                if shown.add(member) {
-                    self.counts.snapshot_errors += 1;
+            let which = sender.which(connection);
+            if sender.had_left(connection, sent) {
+                self.count(count::LINGERING, 1);
+            } else if which == Some(WhichConnection::Previous) {
+                shown_before[member as usize] = true;
+            } else if which == Some(WhichConnection::Current) {
+                if std::mem::replace(&mut shown[member as usize], true) {
+                    self.count(count::SNAPSHOT_ERRORS, 1);
                 }
                 if member == self.part.member_of(receiver) {
                     self.clock.learn(entry.last_seen_ms, (sent, now));
@@ -47,19 +49,19 @@ impl Audit {
         }
         for member in 0..self.size() {
             let user = &users[first + member];
+            let (shows_previous, shows_current) = (shown_before[member], shown[member]);
             let member = member as u32;
-            if !shown.has(member) {
+            if !shows_current {
                 self.not_shown(receiver, member, user, sent);
             }
             // The connection of its next join may not be known yet.
             let is_coming = matches!(user.phase, Phase::Joining | Phase::Joined)
-                && user.sender.connection != user.sender.left;
+                && !user.sender.has_left_current();
             // If it was joined all the time, its absence is an error of the snapshot.
-            let will_join = !shown.has(member) && is_coming && user.sender.joined_at >= sent;
+            let will_join = !shows_current && is_coming && user.sender.joined_at >= sent;
             let memberships = user.sender.memberships;
             let presence = self.presence(receiver, member);
-            let shows = (shown_before.has(member), shown.has(member));
-            presence.compare(shows, will_join, memberships);
+            presence.compare((shows_previous, shows_current), will_join, memberships);
         }
         self.begin_sequence(receiver, seq);
         members
@@ -73,7 +75,7 @@ impl Audit {
         let is_epoch = !was_joined || self.is_epoch(entry.epoch, user);
         let is_state = entry.stamp.is_none_or(|stamp| {
             let n = u32::try_from(stamp.n).unwrap_or(u32::MAX).min(sender.n);
-            !is_certain || stamp.t == sender.join_stamp || sender.has_changed(n, stamp.t)
+            !is_certain || sender.has_sent(n, stamp.t)
         });
         let is_padding = entry
             .padding
@@ -94,7 +96,7 @@ impl Audit {
         let (acked, arrived) = (window.last, window.seen);
         let n = n.filter(|n| (acked..=sender.n).contains(n));
         *window = Window::after(n.unwrap_or(acked).max(arrived));
-        self.counts.snapshot_errors += u64::from(n.is_none());
+        self.count(count::SNAPSHOT_ERRORS, u64::from(n.is_none()));
     }
 
     /// Checks that a member that the snapshot does not show was not joined all the time since the join was sent.
@@ -108,10 +110,10 @@ impl Audit {
         let arrived = window.seen;
         *window = Window::after(match arrived {
             0 if is_missing => sender.acked,
-            0 => sender.joined_with,
+            0 => sender.changes_before_join(),
             arrived => arrived,
         });
-        self.counts.snapshot_errors += u64::from(is_missing);
+        self.count(count::SNAPSHOT_ERRORS, u64::from(is_missing));
     }
 
     fn begin_sequence(&mut self, receiver: u32, seq: Option<u64>) {

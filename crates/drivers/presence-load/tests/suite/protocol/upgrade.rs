@@ -4,12 +4,9 @@ use presence_load::protocol::ProtocolError;
 use presence_load::protocol::transport::{Closed, Event, Kind, Side, Transport, TransportContext};
 use presence_load::protocol::websocket::apply_mask;
 
-use super::{OPEN, context, message, read, read_all, response, send, take_opened, take_output};
-
-/// Returns a short frame of the server.
-fn frame(text: &str) -> Vec<u8> {
-    [&[0x81, text.len() as u8], text.as_bytes()].concat()
-}
+use super::{
+    OPEN, accept, context, frame, message, read, read_all, response, send, take_opened, take_output,
+};
 
 /// Takes the texts of the short frames that the client has written.
 fn take_frames(cx: &mut TransportContext) -> Vec<String> {
@@ -41,13 +38,7 @@ fn probing() -> (Transport, TransportContext) {
     let request = take_output(Side::Probe, &mut cx);
     let target = "GET /socket.io/?EIO=4&transport=websocket&sid=abc HTTP/1.1\r\n";
     assert!(request.starts_with(target), "{request}");
-    let mut keys = request.lines();
-    let key = keys.find_map(|line| line.strip_prefix("Sec-WebSocket-Key: "));
-    let accept = tungstenite::handshake::derive_accept_key(key.unwrap().as_bytes());
-    let response = format!(
-        "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: {accept}\r\n\r\n"
-    );
-    let read = read_all(&mut transport, Side::Probe, &[response.as_bytes()], &mut cx);
+    let read = read_all(&mut transport, Side::Probe, &[&accept(&request)], &mut cx);
     assert_eq!(read, Ok(vec![]));
     assert_eq!(take_frames(&mut cx), ["2probe"]);
     (transport, cx)

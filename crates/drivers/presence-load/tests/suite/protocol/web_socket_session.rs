@@ -6,9 +6,9 @@ use std::thread;
 
 use presence_load::protocol::ProtocolError;
 use presence_load::protocol::transport::{Closed, Event, Kind, Side, Transport, TransportContext};
-use tungstenite::{Message, WebSocket, accept};
+use tungstenite::{Message, WebSocket};
 
-use super::{OPEN, context, message, read_all, take_output};
+use super::{OPEN, accept, context, frame, message, read_all, take_output};
 
 /// Runs a server on its own thread, for one connection.
 fn serve(serve: impl FnOnce(WebSocket<TcpStream>) + Send + 'static) -> TcpStream {
@@ -16,7 +16,7 @@ fn serve(serve: impl FnOnce(WebSocket<TcpStream>) + Send + 'static) -> TcpStream
     let address = listener.local_addr().unwrap();
     thread::spawn(move || {
         let (stream, _) = listener.accept().unwrap();
-        serve(accept(stream).unwrap());
+        serve(tungstenite::accept(stream).unwrap());
     });
     TcpStream::connect(address).unwrap()
 }
@@ -113,17 +113,7 @@ fn begun() -> (Transport, TransportContext, Vec<u8>) {
     let request = take_output(Side::Main, &mut cx);
     let target = "GET /socket.io/?EIO=4&transport=websocket HTTP/1.1\r\n";
     assert!(request.starts_with(target), "{request}");
-    let mut keys = request.lines();
-    let key = keys.find_map(|line| line.strip_prefix("Sec-WebSocket-Key: "));
-    let accept = tungstenite::handshake::derive_accept_key(key.unwrap().as_bytes());
-    let response = format!(
-        "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: {accept}\r\n\r\n"
-    );
-    (transport, cx, response.into_bytes())
-}
-
-fn text_frame(text: &str) -> Vec<u8> {
-    [&[0x81, text.len() as u8], text.as_bytes()].concat()
+    (transport, cx, accept(&request))
 }
 
 #[test]
@@ -134,10 +124,10 @@ fn a_session_reads_the_same_wherever_its_stream_is_split() {
         "2",
         "42[\"two\"]",
     ];
-    let length = begun().2.len() + frames.map(text_frame).concat().len();
+    let length = begun().2.len() + frames.map(frame).concat().len();
     for at in 0..=length {
         let (mut transport, mut cx, mut stream) = begun();
-        stream.extend(frames.map(text_frame).concat());
+        stream.extend(frames.map(frame).concat());
         let (first, second) = stream.split_at(at);
         let read = read_all(&mut transport, Side::Main, &[first, second], &mut cx).unwrap();
         assert_eq!(
@@ -154,7 +144,7 @@ fn a_transport_that_ignores_pings_reports_them_and_stays_silent() {
     transport.ignore_pings();
     stream.extend(
         [format!("0{OPEN}"), "2".to_owned()]
-            .map(|text| text_frame(&text))
+            .map(|text| frame(&text))
             .concat(),
     );
     let read = read_all(&mut transport, Side::Main, &[&stream], &mut cx).unwrap();
@@ -175,7 +165,7 @@ fn a_refused_handshake_a_wrong_greeting_and_a_lost_connection_are_told_apart() {
         ("x", ProtocolError::EnginePacket),
     ] {
         let (mut transport, mut cx, mut stream) = begun();
-        stream.extend(text_frame(greeting));
+        stream.extend(frame(greeting));
         let read = read_all(&mut transport, Side::Main, &[&stream], &mut cx);
         assert_eq!(read, Err(error), "{greeting}");
     }

@@ -3,10 +3,8 @@
 use std::sync::mpsc;
 use std::time::Duration;
 
-use amq_protocol::protocol::tx;
-
 use super::*;
-use crate::log::{Log, Options, State};
+use crate::log::{Log, LogOptions, State};
 
 /// A broker with a log, and the log's folder.
 struct Stored {
@@ -17,18 +15,18 @@ struct Stored {
 
 impl Stored {
     fn new() -> Self {
-        Self::with(Options::default())
+        Self::with(LogOptions::default())
     }
 
     /// Opens a log that begins a segment with each turn, so that it notices at once that its folder is gone.
     fn with_short_segments() -> Self {
-        Self::with(Options {
+        Self::with(LogOptions {
             segment_bytes: 1,
-            ..Options::default()
+            ..LogOptions::default()
         })
     }
 
-    fn with(options: Options) -> Self {
+    fn with(options: LogOptions) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let (wake, woken) = mpsc::channel();
         // The test may have dropped the receiver.
@@ -64,11 +62,7 @@ impl Stored {
     }
 
     fn declare_durable(&mut self, id: ConnectionId, queue: &str, arguments: &[(&str, AMQPValue)]) {
-        let declare = queue::Declare {
-            durable: true,
-            ..queue_declare(queue, arguments)
-        };
-        let declare = AMQPClass::Queue(QueueMethod::Declare(declare));
+        let declare = declare_queue(queue, arguments, |declare| declare.durable = true);
         self.stand.method(id, 1, declare);
         assert_eq!(self.stand.received(id), [""; 0]);
         self.sync();
@@ -80,10 +74,6 @@ impl Stand {
     fn publish_persistent(&mut self, id: ConnectionId, queue: &str) {
         let persistent = AMQPProperties::default().with_delivery_mode(2);
         self.publish_as(id, ("", queue), persistent, b"m");
-    }
-
-    fn tx(&mut self, id: ConnectionId, method: tx::AMQPMethod) {
-        self.method(id, 1, AMQPClass::Tx(method));
     }
 
     /// Closes channel 1 and opens another one with its number, without waiting for answers.
@@ -130,14 +120,14 @@ fn a_transaction_that_cannot_be_stored_gives_back_what_it_was_to_settle() {
     let id = stored.stand.client();
     stored.declare_durable(id, "q", &[]);
     stored.stand.publish_persistent(id, "q");
-    stored.stand.tx(id, tx::AMQPMethod::Select(tx::Select {}));
+    stored.stand.method(id, 1, select_tx());
     stored.stand.consume(id, "q", "c", false);
     stored.stand.received(id);
     stored.stand.reject(id, 1);
     stored.stand.publish_persistent(id, "q");
     stored.lose_disk();
     let stand = &mut stored.stand;
-    stand.tx(id, tx::AMQPMethod::Commit(tx::Commit {}));
+    stand.method(id, 1, commit());
     assert_eq!(stand.received(id), ["channel.close 406"]);
     let other = stand.client();
     assert_eq!(stand.ready(other, "q"), "queue.declare-ok 1 0");
@@ -178,10 +168,10 @@ fn a_channel_that_takes_the_number_of_another_is_answered_behind_its_commit() {
     let mut stored = Stored::new();
     let id = stored.stand.client();
     stored.declare_durable(id, "q", &[]);
-    stored.stand.tx(id, tx::AMQPMethod::Select(tx::Select {}));
+    stored.stand.method(id, 1, select_tx());
     stored.stand.publish_persistent(id, "q");
     stored.stand.received(id);
-    stored.stand.tx(id, tx::AMQPMethod::Commit(tx::Commit {}));
+    stored.stand.method(id, 1, commit());
     stored.stand.reopen(id);
     assert_eq!(stored.stand.received(id), [""; 0]);
     stored.sync();
@@ -196,18 +186,20 @@ fn durable_declarations_are_answered_once_they_are_on_disk() {
     let id = stored.stand.client();
     // Each method with its answer.
     let methods = [
-        (declare_exchange("x"), "exchange.declare-ok"),
+        (
+            declare_exchange("x", "direct", durable),
+            "exchange.declare-ok",
+        ),
         (declare_durable("q"), "queue.declare-ok 0 0"),
-        (bind("q", "x"), "50.21"),
-        (bind_exchange("x", "amq.topic"), "40.31"),
+        (bind("q", "x", ""), "50.21"),
+        (bind_exchange("x", "amq.topic", ""), "40.31"),
         (unbind("q", "x"), "50.51"),
         (unbind_exchange("x", "amq.topic"), "40.51"),
         (delete_exchange("x"), "40.21"),
         (delete("q"), "queue.delete-ok 0"),
     ];
     for (method, answer) in methods {
-        stored.stand.method(id, 1, method);
-        assert_eq!(stored.stand.received(id), [""; 0], "{answer}");
+        assert_eq!(stored.stand.run(id, method), [""; 0], "{answer}");
         stored.sync();
         assert_eq!(stored.stand.received(id), [answer]);
     }
@@ -227,16 +219,16 @@ fn a_stored_purge_is_answered_once_it_is_on_disk_and_another_at_once() {
         };
         AMQPClass::Queue(QueueMethod::Purge(purge))
     };
-    stored.stand.method(id, 1, purge());
-    assert_eq!(stored.stand.received(id), [""; 0]);
+    assert_eq!(stored.stand.run(id, purge()), [""; 0]);
     stored.sync();
     assert_eq!(stored.stand.received(id), ["queue.purge-ok 1"]);
     stored.stand.publish(id, "q", "m");
-    stored.stand.method(id, 1, purge());
-    assert_eq!(stored.stand.received(id), ["queue.purge-ok 1"]);
+    assert_eq!(stored.stand.run(id, purge()), ["queue.purge-ok 1"]);
     stored.stand.declare(id, "transient", &[]);
-    stored.stand.method(id, 1, delete("transient"));
-    assert_eq!(stored.stand.received(id), ["queue.delete-ok 0"]);
+    assert_eq!(
+        stored.stand.run(id, delete("transient")),
+        ["queue.delete-ok 0"]
+    );
 }
 
 #[test]
@@ -244,24 +236,21 @@ fn a_client_hears_that_something_is_there_when_that_is_on_disk_whoever_made_it()
     let mut stored = Stored::new();
     let (maker, other) = (stored.stand.client(), stored.stand.client());
     stored.stand.method(maker, 1, declare_durable("q"));
-    stored.stand.method(maker, 1, declare_exchange("x"));
-    stored.stand.method(maker, 1, bind("q", "x"));
-    let passive = queue::Declare {
-        passive: true,
-        ..queue_declare("q", &[])
-    };
+    stored
+        .stand
+        .method(maker, 1, declare_exchange("x", "direct", durable));
+    stored.stand.method(maker, 1, bind("q", "x", ""));
     let asked = [
-        AMQPClass::Queue(QueueMethod::Declare(passive)),
+        declare_queue("q", &[], |declare| declare.passive = true),
         declare_durable("q"),
-        declare_exchange("x"),
-        bind("q", "x"),
+        declare_exchange("x", "direct", durable),
+        bind("q", "x", ""),
     ];
     for method in asked {
         stored.stand.method(other, 1, method);
     }
     stored.stand.method(maker, 1, delete("q"));
-    stored.stand.method(other, 1, delete("q"));
-    assert_eq!(stored.stand.received(other), [""; 0]);
+    assert_eq!(stored.stand.run(other, delete("q")), [""; 0]);
     stored.sync();
     let received = stored.stand.received(other);
     let expected = [
@@ -292,8 +281,7 @@ fn nothing_overtakes_an_answer_that_waits_and_other_channels_do_not_wait_for_it(
     let close = ChannelMethod::Close(channel::Close::default());
     stand.method(id, 1, AMQPClass::Channel(close));
     // On the other channel, and to another client.
-    let other = queue_declare("other", &[]);
-    stand.method(id, 2, AMQPClass::Queue(QueueMethod::Declare(other)));
+    stand.method(id, 2, declare_queue("other", &[], |_| ()));
     assert_eq!(stand.received(id), ["queue.declare-ok 0 0"]);
     let second = stand.client();
     stand.declare(second, "third", &[]);
@@ -324,7 +312,7 @@ fn a_client_that_leaves_is_answered_before_it_is_told_good_bye() {
     let received = stored.stand.received(id);
     assert_eq!(received, ["queue.declare-ok 0 0", "connection.close-ok"]);
     // The client closes the socket.
-    assert_eq!(stored.stand.connection(id).phase, Phase::Closing);
+    assert_eq!(stored.stand.connection(id).phase(), Phase::Closing);
 }
 
 #[test]
@@ -342,33 +330,18 @@ fn a_request_that_waits_for_a_failing_disk_ends_its_channel_and_no_other() {
     assert_eq!(stored.stand.received(other), ["20.41", "channel.open-ok"]);
     assert_eq!(stored.stand.ready(other, "before"), "queue.declare-ok 0 0");
     // Answers that cannot come true are no longer promised.
-    stored.stand.method(other, 1, delete("before"));
-    assert_eq!(stored.stand.received(other), ["channel.close 406"]);
+    assert_eq!(
+        stored.stand.run(other, delete("before")),
+        ["channel.close 406"]
+    );
+}
+
+fn durable(declare: &mut exchange::Declare) {
+    declare.durable = true;
 }
 
 fn declare_durable(queue: &str) -> AMQPClass {
-    let declare = queue::Declare {
-        durable: true,
-        ..queue_declare(queue, &[])
-    };
-    AMQPClass::Queue(QueueMethod::Declare(declare))
-}
-
-fn delete(queue: &str) -> AMQPClass {
-    let delete = queue::Delete {
-        queue: queue.into(),
-        ..queue::Delete::default()
-    };
-    AMQPClass::Queue(QueueMethod::Delete(delete))
-}
-
-fn bind(queue: &str, exchange: &str) -> AMQPClass {
-    let bind = queue::Bind {
-        queue: queue.into(),
-        exchange: exchange.into(),
-        ..queue::Bind::default()
-    };
-    AMQPClass::Queue(QueueMethod::Bind(bind))
+    declare_queue(queue, &[], |declare| declare.durable = true)
 }
 
 fn unbind(queue: &str, exchange: &str) -> AMQPClass {
@@ -380,14 +353,13 @@ fn unbind(queue: &str, exchange: &str) -> AMQPClass {
     AMQPClass::Queue(QueueMethod::Unbind(unbind))
 }
 
-fn declare_exchange(exchange: &str) -> AMQPClass {
-    let declare = exchange::Declare {
-        exchange: exchange.into(),
-        kind: "direct".into(),
-        durable: true,
-        ..exchange::Declare::default()
+fn unbind_exchange(destination: &str, source: &str) -> AMQPClass {
+    let unbind = exchange::Unbind {
+        destination: destination.into(),
+        source: source.into(),
+        ..exchange::Unbind::default()
     };
-    AMQPClass::Exchange(exchange::AMQPMethod::Declare(declare))
+    AMQPClass::Exchange(exchange::AMQPMethod::Unbind(unbind))
 }
 
 fn delete_exchange(exchange: &str) -> AMQPClass {
@@ -396,22 +368,4 @@ fn delete_exchange(exchange: &str) -> AMQPClass {
         ..exchange::Delete::default()
     };
     AMQPClass::Exchange(exchange::AMQPMethod::Delete(delete))
-}
-
-fn bind_exchange(destination: &str, source: &str) -> AMQPClass {
-    let bind = exchange::Bind {
-        destination: destination.into(),
-        source: source.into(),
-        ..exchange::Bind::default()
-    };
-    AMQPClass::Exchange(exchange::AMQPMethod::Bind(bind))
-}
-
-fn unbind_exchange(destination: &str, source: &str) -> AMQPClass {
-    let unbind = exchange::Unbind {
-        destination: destination.into(),
-        source: source.into(),
-        ..exchange::Unbind::default()
-    };
-    AMQPClass::Exchange(exchange::AMQPMethod::Unbind(unbind))
 }

@@ -2,8 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use amq_protocol::protocol::tx;
-
 use super::*;
 
 #[test]
@@ -64,37 +62,14 @@ fn dead_letters_are_made_in_several_turns_and_the_server_is_told_that_there_are_
 }
 
 #[test]
-fn consumers_that_come_and_go_leave_no_place_behind() {
-    let mut stand = Stand::new();
-    let id = stand.client();
-    stand.declare(id, "q", &[]);
-    stand.consume(id, "q", "stays", false);
-    for _ in 0..1000 {
-        stand.consume(id, "q", "c", false);
-        stand.cancel(id, "c");
-    }
-    let (_, queue) = stand.broker.topology.queues().next().unwrap();
-    assert!(queue.ring.len() < 20, "{}", queue.ring.len());
-    assert_eq!(stand.ready(id, "q"), "queue.declare-ok 0 1");
-    stand.publish(id, "q", "m");
-    assert_eq!(stand.received(id), ["stays 1 m"]);
-}
-
-#[test]
 fn queues_that_come_and_go_leave_no_timer_behind() {
     let mut stand = Stand::new();
     let id = stand.client();
     for _ in 0..5000 {
         stand.declare(id, "q", &[("x-expires", AMQPValue::LongInt(1_800_000))]);
-        let delete = queue::Delete {
-            queue: "q".into(),
-            nowait: true,
-            ..queue::Delete::default()
-        };
-        stand.method(id, 1, AMQPClass::Queue(QueueMethod::Delete(delete)));
+        stand.run(id, delete("q"));
     }
-    let count = stand.broker.scheduler.timer_count();
-    assert!(count < 1100, "{count}");
+    assert_eq!(stand.broker.scheduler.timer_count(), 0);
     stand.declare(id, "q", &[("x-expires", AMQPValue::LongInt(100))]);
     stand.pass(100);
     assert_eq!(stand.ready(id, "q"), "channel.close 404");
@@ -111,15 +86,15 @@ fn a_client_that_takes_nothing_for_half_an_hour_is_closed_and_a_slow_one_is_not(
         stand.broker.now += minutes * 60_000;
         stand.broker.sweep();
     };
-    stand.connection(sleeper).is_stuck = true;
+    stand.write(sleeper, 0);
     minutes(&mut stand, 29);
     assert_eq!(stand.ready(other, "q"), "queue.declare-ok 0 1");
-    stand.connection(sleeper).sent = stand.broker.now;
+    stand.write(sleeper, 1);
     minutes(&mut stand, 29);
     assert_eq!(stand.ready(other, "q"), "queue.declare-ok 0 1");
     minutes(&mut stand, 2);
     assert_eq!(stand.ready(other, "q"), "queue.declare-ok 1 0");
-    assert_eq!(stand.connection(sleeper).phase, Phase::Closed);
+    assert_eq!(stand.connection(sleeper).phase(), Phase::Closed);
 }
 
 #[test]
@@ -131,16 +106,8 @@ fn a_queue_that_goes_takes_none_of_its_dead_letters_with_it() {
     stand.consume(id, "q", "c", false);
     stand.broker.receive(id, &message(("", "q")).repeat(5000));
     assert_eq!(stand.broker.counts.messages_delivered, 5000);
-    let delete = queue::Delete {
-        queue: "q".into(),
-        nowait: true,
-        ..queue::Delete::default()
-    };
     // More than one turn, in one read.
-    let both = [
-        AMQPClass::Basic(nack_all(false)),
-        AMQPClass::Queue(QueueMethod::Delete(delete)),
-    ];
+    let both = [AMQPClass::Basic(nack_all(false)), delete("q")];
     let both = both.map(|method| encode(&AMQPFrame::Method(1, method)));
     stand.broker.receive(id, &both.concat());
     assert_eq!(stand.ready(id, "dead"), "queue.declare-ok 5000 0");
@@ -240,20 +207,16 @@ fn fetched_messages_do_not_count_and_acknowledgements_in_a_transaction_do() {
     let id = stand.limited(1, &[("q", 10)]);
     stand.get(id, "q", false);
     assert_eq!(stand.received(id), ["get 1 9 m"]);
-    let tx = |method| AMQPClass::Tx(method);
-    stand.method(id, 1, tx(tx::AMQPMethod::Select(tx::Select {})));
-    stand.received(id);
+    stand.run(id, select_tx());
     assert_eq!(stand.consume_all(id, &["q"], false), ["q 2 m"]);
     stand.basic(id, ack(1));
     stand.basic(id, ack(2));
     let other = stand.client();
     stand.publish(other, "q", "m");
     assert_eq!(stand.received(id), [""; 0]);
-    stand.method(id, 1, tx(tx::AMQPMethod::Rollback(tx::Rollback {})));
-    assert_eq!(stand.received(id), ["90.31"]);
+    assert_eq!(stand.run(id, roll_back()), ["90.31"]);
     stand.basic(id, ack(2));
-    stand.method(id, 1, tx(tx::AMQPMethod::Commit(tx::Commit {})));
-    assert_eq!(stand.received(id), ["90.21", "q 3 m"]);
+    assert_eq!(stand.run(id, commit()), ["90.21", "q 3 m"]);
 }
 
 #[test]
@@ -265,6 +228,7 @@ fn consumers_that_come_and_go_while_there_is_no_room_leave_nothing_behind() {
         stand.consume(id, "q", "c", false);
         stand.cancel(id, "c");
     }
-    let channel = stand.connection(id).channel(1).unwrap();
-    assert!(channel.passed_over.len() <= 1, "{:?}", channel.passed_over);
+    let deliveries = &mut stand.connection(id).channel(1).unwrap().deliveries;
+    deliveries.limit = 0;
+    assert_eq!(deliveries.take_held_back().len(), 1);
 }

@@ -27,25 +27,6 @@ fn deaths(stand: &mut Stand, id: ConnectionId, queue: &str) -> Vec<(String, Stri
 }
 
 #[test]
-fn a_full_queue_that_rejects_nacks_exactly_what_it_rejects() {
-    let mut stand = Stand::new();
-    let id = stand.client();
-    let limit = [
-        ("x-max-length", AMQPValue::LongInt(2)),
-        ("x-overflow", text("reject-publish")),
-    ];
-    stand.declare(id, "q", &limit);
-    stand.select_confirms(id);
-    let frames = (0..4).flat_map(|_| publish_frames(("", "q"), AMQPProperties::default(), b"m"));
-    let batch: Vec<u8> = frames.flat_map(|frame| encode(&frame)).collect();
-    stand.broker.receive(id, &batch);
-    assert_eq!(
-        stand.received(id),
-        ["ack 2 true", "nack 3 false", "nack 4 false"]
-    );
-}
-
-#[test]
 fn publishers_wait_while_memory_is_short_and_consumers_go_on() {
     let mut stand = Stand::with(Config {
         memory_limit: 100_000,
@@ -60,13 +41,11 @@ fn publishers_wait_while_memory_is_short_and_consumers_go_on() {
     assert_eq!(stand.received(publisher), ["connection.blocked"]);
     assert_eq!(stand.ready(consumer, "q"), "queue.declare-ok 4 0");
     let held = stand.connection(publisher);
-    assert!(held.is_held() && held.backlog.len() > 100_000);
+    assert!(held.is_held() && held.backlog().len() > 100_000);
     let count = stand.take_all(consumer);
     assert_eq!(count, 4);
+    let backlog = stand.connection(publisher).take_held_frames().unwrap();
     assert_eq!(stand.received(publisher), ["connection.unblocked"]);
-    let held = stand.connection(publisher);
-    assert!(held.may_go_on());
-    let backlog = std::mem::take(&mut held.backlog);
     stand.broker.receive(publisher, &backlog);
     assert_eq!(stand.take_all(consumer), 4);
     assert_eq!(stand.broker.memory.meter.get(), 0);
@@ -94,14 +73,14 @@ fn a_client_that_does_not_read_gets_no_more_and_its_requests_wait() {
     for _ in 0..100 {
         stand.publish(publisher, "q", &body);
     }
-    let pending = stand.connection(sleeper).output.pending();
+    let pending = stand.connection(sleeper).outbox.pending();
     assert!((500_000..700_000).contains(&pending), "{pending}");
     assert!(stand.broker.memory.meter.get() > 4_000_000);
     for _ in 0..100 {
         stand.get(sleeper, "q", true);
     }
     let held = stand.connection(sleeper);
-    assert!(held.is_held() && held.output.pending() < 1_300_000);
+    assert!(held.is_held() && held.outbox.pending() < 1_300_000);
 }
 
 #[test]
@@ -136,7 +115,7 @@ fn a_blocked_client_is_woken_to_answer_a_shutdown() {
     stand.publish(id, "q", "m");
     let connection = stand.connection(id);
     assert!(connection.is_held());
-    let wake = Rc::clone(&connection.wake);
+    let wake = Rc::clone(connection.wake());
     stand.broker.shut_down();
     let woken = std::pin::pin!(wake.notified());
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());

@@ -12,13 +12,7 @@ fn a_fanout_takes_memory_in_each_queue_and_publishers_wait_before_it_is_too_much
     for number in 0..1000 {
         let queue = format!("q{number}");
         stand.declare(id, &queue, &[]);
-        let bind = queue::Bind {
-            queue: queue.into(),
-            exchange: "amq.fanout".into(),
-            nowait: true,
-            ..queue::Bind::default()
-        };
-        stand.method(id, 1, AMQPClass::Queue(QueueMethod::Bind(bind)));
+        stand.run(id, bind(&queue, "amq.fanout", ""));
     }
     // A single read.
     let read = message(("amq.fanout", "")).repeat(1000);
@@ -28,12 +22,7 @@ fn a_fanout_takes_memory_in_each_queue_and_publishers_wait_before_it_is_too_much
     assert!((10..20).contains(&published), "{published}");
     assert!(stand.connection(id).is_held());
     for number in 0..1000 {
-        let delete = queue::Delete {
-            queue: format!("q{number}").into(),
-            nowait: true,
-            ..queue::Delete::default()
-        };
-        stand.method(other, 1, AMQPClass::Queue(QueueMethod::Delete(delete)));
+        stand.run(other, delete(&format!("q{number}")));
     }
     assert_eq!(stand.broker.memory.meter.get(), 0);
 }
@@ -47,10 +36,7 @@ fn unread_output_takes_memory_and_so_does_the_beginning_of_a_frame() {
     for _ in 0..200 {
         stand.publish(publisher, "q", &"x".repeat(1000));
     }
-    // Its socket accepts nothing.
-    let connection = stand.connection(sleeper);
-    connection.is_stuck = true;
-    connection.account_memory();
+    stand.write(sleeper, 0);
     assert!(stand.broker.memory.meter.get() >= 200_000);
     stand.broker.disconnect(sleeper);
     assert_eq!(stand.broker.memory.meter.get(), 0);

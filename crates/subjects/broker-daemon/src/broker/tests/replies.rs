@@ -1,7 +1,5 @@
 //! Direct replies, and messages with several routing keys.
 
-use amq_protocol::protocol::tx;
-
 use super::*;
 use crate::incoming::REPLY_TO;
 
@@ -51,13 +49,13 @@ fn copies_go_to_each_queue_once_and_the_blind_ones_are_not_shown() {
     stand.received(id);
     for in_tx in [false, true] {
         if in_tx {
-            stand.method(id, 1, AMQPClass::Tx(tx::AMQPMethod::Select(tx::Select {})));
+            stand.method(id, 1, select_tx());
         }
         let properties = copies(&[("BCC", &["c", "b"]), ("CC", &["b", "nowhere"])]);
         let properties = properties.with_reply_to(REPLY_TO.into());
         stand.publish_as(id, ("", "a"), properties, b"m");
         if in_tx {
-            stand.method(id, 1, AMQPClass::Tx(tx::AMQPMethod::Commit(tx::Commit {})));
+            stand.method(id, 1, commit());
         }
         stand.received(id);
         for queue in ["a", "b", "c"] {
@@ -71,11 +69,7 @@ fn copies_go_to_each_queue_once_and_the_blind_ones_are_not_shown() {
         // The next one has the same address and no copies.
         stand.publish(id, "a", "m");
         if in_tx {
-            stand.method(
-                id,
-                1,
-                AMQPClass::Tx(tx::AMQPMethod::Rollback(tx::Rollback {})),
-            );
+            stand.method(id, 1, roll_back());
         } else {
             stand.fetch(id, "a");
             assert_eq!(stand.ready(id, "b"), "queue.declare-ok 0 0");
@@ -100,13 +94,7 @@ fn a_dead_letter_goes_where_its_copies_go_unless_it_has_another_key() {
             arguments.push(("x-dead-letter-routing-key", text("dead")));
         }
         stand.declare(id, "dies", &arguments);
-        let bind = queue::Bind {
-            queue: "dies".into(),
-            exchange: "amq.fanout".into(),
-            nowait: true,
-            ..queue::Bind::default()
-        };
-        stand.method(id, 1, AMQPClass::Queue(QueueMethod::Bind(bind)));
+        stand.run(id, bind("dies", "amq.fanout", ""));
         stand.publish_as(id, ("amq.fanout", "k"), copies(&[("CC", &["copy"])]), b"m");
         for (queue, count) in ["k", "copy", "dead"].into_iter().zip(expected) {
             let ready = stand.ready(id, queue);
@@ -122,47 +110,17 @@ fn a_copy_counts_at_every_exchange_and_its_route_spares_the_alternate() {
     for queue in ["own", "copy", "alternate"] {
         stand.declare(id, queue, &[]);
     }
-    for (name, kind, arguments) in [
-        ("unrouted", "fanout", FieldTable::default()),
-        (
-            "first",
-            "direct",
-            table(&[("alternate-exchange", text("unrouted"))]),
-        ),
-        ("second", "direct", FieldTable::default()),
+    let alternate = table(&[("alternate-exchange", text("unrouted"))]);
+    for method in [
+        declare_exchange("unrouted", "fanout", |_| ()),
+        declare_exchange("first", "direct", |declare| declare.arguments = alternate),
+        declare_exchange("second", "direct", |_| ()),
+        bind_exchange("second", "first", "a"),
+        bind("own", "second", "own"),
+        bind("copy", "second", "copy"),
+        bind("alternate", "unrouted", ""),
     ] {
-        let declare = exchange::Declare {
-            exchange: name.into(),
-            kind: kind.into(),
-            nowait: true,
-            arguments,
-            ..exchange::Declare::default()
-        };
-        let declare = exchange::AMQPMethod::Declare(declare);
-        stand.method(id, 1, AMQPClass::Exchange(declare));
-    }
-    let through = exchange::Bind {
-        destination: "second".into(),
-        source: "first".into(),
-        routing_key: "a".into(),
-        nowait: true,
-        ..exchange::Bind::default()
-    };
-    let through = exchange::AMQPMethod::Bind(through);
-    stand.method(id, 1, AMQPClass::Exchange(through));
-    for (queue, exchange) in [
-        ("own", "second"),
-        ("copy", "second"),
-        ("alternate", "unrouted"),
-    ] {
-        let bind = queue::Bind {
-            queue: queue.into(),
-            exchange: exchange.into(),
-            routing_key: queue.into(),
-            nowait: true,
-            ..queue::Bind::default()
-        };
-        stand.method(id, 1, AMQPClass::Queue(QueueMethod::Bind(bind)));
+        stand.run(id, method);
     }
     // One of the keys leads from the first exchange to the second, and another one from there to a queue.
     stand.publish_as(id, ("first", "a"), copies(&[("CC", &["copy"])]), b"m");

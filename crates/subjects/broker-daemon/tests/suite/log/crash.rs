@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use broker_daemon::log::{Log, Options};
+use broker_daemon::log::{Log, LogOptions};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -157,7 +157,7 @@ fn grouped(dir: &Path, more: bool) -> (Vec<Model>, Vec<u64>) {
             drop(gate.lock());
         }
     };
-    let (mut log, _) = Log::open(dir, Options::default(), wake).expect("an empty folder opens");
+    let (mut log, _) = Log::open(dir, LogOptions::default(), wake).expect("an empty folder opens");
     let length = || segments(dir)[0].metadata().expect("it is there").len();
     let wait = |log: &Log, ticket| {
         while log.synced() < ticket {

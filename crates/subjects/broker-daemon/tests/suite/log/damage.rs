@@ -195,7 +195,7 @@ fn a_body_that_looks_like_a_log_is_a_body() {
     let dir = tempfile::tempdir().expect("a folder");
     let (mut log, _) = broker_daemon::log::Log::open(dir.path(), crate::log::model::SMALL, || ())
         .expect("an empty folder opens");
-    let message = |body| broker_daemon::log::Message {
+    let message = |body| broker_daemon::log::NewMessage {
         published_ms: 0,
         exchange: b"",
         routing_key: b"",

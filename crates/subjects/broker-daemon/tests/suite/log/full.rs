@@ -8,7 +8,7 @@ use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd, RawFd};
 use std::path::Path;
 use std::sync::mpsc::{self, Receiver};
 
-use broker_daemon::log::{Log, Options, State};
+use broker_daemon::log::{Log, LogOptions, State};
 
 use crate::log::model::{LONG, Model, Modelled, SMALL, publish, recover, segments};
 use crate::small_disk::SmallDisk;
@@ -67,7 +67,7 @@ impl Swapped {
 }
 
 /// Opens a log without a model, for states in which the two differ.
-fn open(dir: &Path, options: Options) -> (Log, Receiver<()>) {
+fn open(dir: &Path, options: LogOptions) -> (Log, Receiver<()>) {
     let (wake, woken) = mpsc::channel();
     let (log, _) = Log::open(dir, options, move || {
         let _ = wake.send(());
@@ -185,7 +185,7 @@ fn a_full_file_system_refuses_loses_nothing_and_is_emptied_by_settling() {
     let Some(small) = SmallDisk::mount("4m") else {
         return;
     };
-    let options = Options {
+    let options = LogOptions {
         segment_bytes: 512 << 10,
         in_flight_bytes: 64 << 10,
     };
@@ -224,7 +224,7 @@ fn a_small_disk_keeps_most_of_its_space_and_a_closed_log_reserves_none_of_it() {
         (found.blocks() - found.blocks_free()) * found.fragment_size()
     };
     let dir = small.0.path().join("log");
-    let options = Options::fitting(&dir).expect("it tells its space");
+    let options = LogOptions::fitting(&dir).expect("it tells its space");
     let mut log = Modelled::open(&dir, options, Model::default(), 1);
     log.publish(&[1], 100);
     log.sync();

@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, Receiver};
 use std::time::Duration;
 
-use broker_daemon::log::{Log, Message, Options, Recovered, State};
+use broker_daemon::log::{Log, LogOptions, NewMessage, Recovered, State};
 
 /// More than any disk needs for a sync.
 pub(crate) const LONG: Duration = Duration::from_secs(60);
 
 /// Segments so small that a test fills many.
-pub(crate) const SMALL: Options = Options {
+pub(crate) const SMALL: LogOptions = LogOptions {
     segment_bytes: 16 << 10,
     in_flight_bytes: 1 << 20,
 };
@@ -65,7 +65,7 @@ pub(crate) struct Modelled {
 
 impl Modelled {
     /// Opens the folder, whose content must match the model.
-    pub(crate) fn open(dir: &Path, options: Options, model: Model, next_id: u64) -> Self {
+    pub(crate) fn open(dir: &Path, options: LogOptions, model: Model, next_id: u64) -> Self {
         let (wake, woken) = mpsc::channel();
         let (log, recovered) = Log::open(dir, options, move || {
             // The test may have dropped the receiver before the log.
@@ -153,7 +153,7 @@ impl Modelled {
     }
 
     /// Closes and reopens it.
-    pub(crate) fn reopen(self, dir: &Path, options: Options) -> Self {
+    pub(crate) fn reopen(self, dir: &Path, options: LogOptions) -> Self {
         let (model, next_id) = self.close();
         Self::open(dir, options, model, next_id)
     }
@@ -169,7 +169,7 @@ impl Modelled {
 pub(crate) fn publish(log: &mut Log, due: u64, queues: &[u32], len: usize) -> u64 {
     let id = log.publish(
         queues,
-        &Message {
+        &NewMessage {
             published_ms: due * 7,
             exchange: format!("x{due}").as_bytes(),
             routing_key: b"key",

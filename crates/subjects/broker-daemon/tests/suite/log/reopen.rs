@@ -5,7 +5,7 @@ use std::os::fd::AsFd as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-use broker_daemon::log::{Error, Log, Options};
+use broker_daemon::log::{Error, Log, LogOptions};
 use nix::fcntl::{FallocateFlags, fallocate};
 
 use crate::log::model::{Model, Modelled, SMALL, recover, segments};
@@ -197,7 +197,7 @@ fn the_space_that_a_killed_process_had_reserved_is_given_back_in_every_segment()
 fn segments_fit_the_disk_and_stay_as_they_are_while_the_log_fills_it() {
     let dir = tempfile::tempdir().expect("a folder");
     let folder = dir.path().join("log");
-    let options = Options::fitting(&folder).expect("the disk tells its space");
+    let options = LogOptions::fitting(&folder).expect("the disk tells its space");
     let found = nix::sys::statvfs::statvfs(&folder).expect("the disk tells its space");
     let free = found.blocks_available() * found.fragment_size();
     // Other processes write to this disk meanwhile.

@@ -1,6 +1,6 @@
 //! Cases of body framing, correct and broken.
 
-use http_load::answer::{Fault, Missing};
+use load::net::http1::{Missing, ResponseError};
 
 use super::{Case, chunked, closed, early, fault, five, kept};
 
@@ -21,18 +21,26 @@ pub(super) fn lengths() -> Vec<Case> {
             200,
             "hello",
         ),
-        fault("another in the line", length("5, 6"), Fault::Length),
-        fault("another line", five("CONTENT-LENGTH: 6\r\n"), Fault::Length),
-        fault("an empty element", length("5,"), Fault::Length),
-        fault("an empty length", length(""), Fault::Length),
-        fault("a negative length", length("-5"), Fault::Length),
-        fault("a length with a sign", length("+5"), Fault::Length),
-        fault("a length in hexadecimal", length("0x5"), Fault::Length),
-        fault("two numbers", length("5 5"), Fault::Length),
+        fault("another in the line", length("5, 6"), ResponseError::Length),
+        fault(
+            "another line",
+            five("CONTENT-LENGTH: 6\r\n"),
+            ResponseError::Length,
+        ),
+        fault("an empty element", length("5,"), ResponseError::Length),
+        fault("an empty length", length(""), ResponseError::Length),
+        fault("a negative length", length("-5"), ResponseError::Length),
+        fault("a length with a sign", length("+5"), ResponseError::Length),
+        fault(
+            "a length in hexadecimal",
+            length("0x5"),
+            ResponseError::Length,
+        ),
+        fault("two numbers", length("5 5"), ResponseError::Length),
         fault(
             "beyond 64 bits",
             length("18446744073709551616"),
-            Fault::Length,
+            ResponseError::Length,
         ),
         early(
             "64 bits",
@@ -60,44 +68,52 @@ pub(super) fn codings() -> Vec<Case> {
         fault(
             "with a length",
             coding("Transfer-Encoding: chunked\r\nContent-Length: 5\r\n"),
-            Fault::Length,
+            ResponseError::Length,
         ),
         fault(
             "after a length",
             coding("Content-Length: 5\r\nTransfer-Encoding: chunked\r\n"),
-            Fault::Length,
+            ResponseError::Length,
         ),
-        fault("gzip", coding("Transfer-Encoding: gzip\r\n"), Fault::Coding),
+        fault(
+            "gzip",
+            coding("Transfer-Encoding: gzip\r\n"),
+            ResponseError::Coding,
+        ),
         fault(
             "gzip first",
             coding("Transfer-Encoding: gzip, chunked\r\n"),
-            Fault::Coding,
+            ResponseError::Coding,
         ),
         fault(
             "not last",
             coding("Transfer-Encoding: chunked, gzip\r\n"),
-            Fault::Coding,
+            ResponseError::Coding,
         ),
         fault(
             "identity",
             coding("Transfer-Encoding: identity\r\n"),
-            Fault::Coding,
+            ResponseError::Coding,
         ),
         fault(
             "chunked twice",
             coding("Transfer-Encoding: chunked, chunked\r\n"),
-            Fault::Coding,
+            ResponseError::Coding,
         ),
         fault(
             "twice in two lines",
             coding("Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n"),
-            Fault::Coding,
+            ResponseError::Coding,
         ),
-        fault("empty", coding("Transfer-Encoding:\r\n"), Fault::Coding),
+        fault(
+            "empty",
+            coding("Transfer-Encoding:\r\n"),
+            ResponseError::Coding,
+        ),
         fault(
             "of HTTP/1.0",
             "HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-            Fault::Coding,
+            ResponseError::Coding,
         ),
     ]
 }
@@ -152,17 +168,17 @@ pub(super) fn bodyless() -> Vec<Case> {
         fault(
             "101",
             "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n",
-            Fault::Upgrade,
+            ResponseError::Upgrade,
         ),
         fault(
             "101 after 100",
             format!("{interim}HTTP/1.1 101 Switching Protocols\r\n\r\n"),
-            Fault::Upgrade,
+            ResponseError::Upgrade,
         ),
         fault(
             "nonsense after 100",
             format!("{interim}nonsense"),
-            Fault::StatusLine,
+            ResponseError::StatusLine,
         ),
     ]
 }

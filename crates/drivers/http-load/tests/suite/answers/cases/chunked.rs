@@ -1,6 +1,6 @@
 //! Cases of chunks and trailers.
 
-use http_load::answer::{Fault, Missing};
+use load::net::http1::{Missing, ResponseError};
 
 use super::{Case, chunked, early, fault, kept};
 
@@ -40,34 +40,46 @@ pub(super) fn chunks() -> Vec<Case> {
             "\r\n",
         ),
         kept("a long extension", extension(16 * 1024 - 1), 200, "hello"),
-        fault("a longer one", extension(16 * 1024), Fault::Chunk),
-        fault("no size", chunked("\r\nhello\r\n0\r\n\r\n"), Fault::Chunk),
-        fault("a space for a size", chunked(" \r\n\r\n"), Fault::Chunk),
+        fault("a longer one", extension(16 * 1024), ResponseError::Chunk),
+        fault(
+            "no size",
+            chunked("\r\nhello\r\n0\r\n\r\n"),
+            ResponseError::Chunk,
+        ),
+        fault(
+            "a space for a size",
+            chunked(" \r\n\r\n"),
+            ResponseError::Chunk,
+        ),
         fault(
             "a space first",
             chunked(" 5\r\nhello\r\n0\r\n\r\n"),
-            Fault::Chunk,
+            ResponseError::Chunk,
         ),
         fault(
             "a size of letters",
             chunked("xyz\r\nhello\r\n0\r\n\r\n"),
-            Fault::Chunk,
+            ResponseError::Chunk,
         ),
         fault(
             "a negative size",
             chunked("-5\r\nhello\r\n0\r\n\r\n"),
-            Fault::Chunk,
+            ResponseError::Chunk,
         ),
-        fault("0x", chunked("0x5\r\nhello\r\n0\r\n\r\n"), Fault::Chunk),
+        fault(
+            "0x",
+            chunked("0x5\r\nhello\r\n0\r\n\r\n"),
+            ResponseError::Chunk,
+        ),
         fault(
             "two sizes",
             chunked("5 5\r\nhello\r\n0\r\n\r\n"),
-            Fault::Chunk,
+            ResponseError::Chunk,
         ),
         fault(
             "beyond 64 bits",
             chunked("10000000000000000\r\nhello\r\n0\r\n\r\n"),
-            Fault::Chunk,
+            ResponseError::Chunk,
         ),
         early(
             "64 bits",
@@ -77,42 +89,42 @@ pub(super) fn chunks() -> Vec<Case> {
         fault(
             "LF after a size",
             chunked("5\nhello\r\n0\r\n\r\n"),
-            Fault::Chunk,
+            ResponseError::Chunk,
         ),
         fault(
             "LF in an extension",
             chunked("5;a\nhello\r\n0\r\n\r\n"),
-            Fault::Chunk,
+            ResponseError::Chunk,
         ),
         fault(
             "CR alone after the last size",
             chunked("0\rx\r\n\r\n"),
-            Fault::Chunk,
+            ResponseError::Chunk,
         ),
         fault(
             "CR alone after a size",
             chunked("5\rhello\r\n0\r\n\r\n"),
-            Fault::Chunk,
+            ResponseError::Chunk,
         ),
         fault(
             "more data than said",
             chunked("4\r\nhello\r\n0\r\n\r\n"),
-            Fault::Chunk,
+            ResponseError::Chunk,
         ),
         fault(
             "less data than said",
             chunked("6\r\nhello\r\n0\r\n\r\n"),
-            Fault::Chunk,
+            ResponseError::Chunk,
         ),
         fault(
             "LF after data",
             chunked("5\r\nhello\n0\r\n\r\n"),
-            Fault::Chunk,
+            ResponseError::Chunk,
         ),
         fault(
             "CR and more after data",
             chunked("5\r\nhello\rx0\r\n\r\n"),
-            Fault::Chunk,
+            ResponseError::Chunk,
         ),
     ]
 }
@@ -135,22 +147,27 @@ pub(super) fn trailers() -> Vec<Case> {
             200,
             "",
         ),
-        fault("no colon", trailer("nonsense\r\n"), Fault::Trailer),
-        fault("no name", trailer(": a\r\n"), Fault::Trailer),
+        fault("no colon", trailer("nonsense\r\n"), ResponseError::Trailer),
+        fault("no name", trailer(": a\r\n"), ResponseError::Trailer),
         fault(
             "a space before the colon",
             trailer("a : b\r\n"),
-            Fault::Trailer,
+            ResponseError::Trailer,
         ),
-        fault("folded", trailer("a: b\r\n c\r\n"), Fault::Trailer),
+        fault("folded", trailer("a: b\r\n c\r\n"), ResponseError::Trailer),
         fault(
             "a control character",
             trailer("a: \x01\r\n"),
-            Fault::Trailer,
+            ResponseError::Trailer,
         ),
-        fault("LF for CRLF", trailer("a: b\nc: d\r\n"), Fault::Trailer),
-        fault("LF at the end", chunked("0\r\n\n"), Fault::Trailer).hyper("early_close", held),
-        fault("DEL", trailer("a: \x7f\r\n"), Fault::Trailer),
+        fault(
+            "LF for CRLF",
+            trailer("a: b\nc: d\r\n"),
+            ResponseError::Trailer,
+        ),
+        fault("LF at the end", chunked("0\r\n\n"), ResponseError::Trailer)
+            .hyper("early_close", held),
+        fault("DEL", trailer("a: \x7f\r\n"), ResponseError::Trailer),
         kept(
             "many, after a long extension",
             chunked(&format!(
@@ -161,12 +178,12 @@ pub(super) fn trailers() -> Vec<Case> {
             200,
             "",
         ),
-        fault("no line end", chunked("0\r\n\rx"), Fault::Trailer),
-        fault("CR alone", trailer("a: b\rc\r\n"), Fault::Trailer),
+        fault("no line end", chunked("0\r\n\rx"), ResponseError::Trailer),
+        fault("CR alone", trailer("a: b\rc\r\n"), ResponseError::Trailer),
         fault(
             "64 KiB of them",
             trailer(&format!("a: {}\r\n", "x".repeat(64 * 1024))),
-            Fault::Trailer,
+            ResponseError::Trailer,
         ),
         kept("101 of them", trailer(&"a: b\r\n".repeat(101)), 200, "")
             .hyper("protocol_trailer", "it takes 100"),

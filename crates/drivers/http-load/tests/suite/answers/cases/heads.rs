@@ -1,6 +1,6 @@
 //! Cases of valid and invalid heads.
 
-use http_load::answer::Fault;
+use load::net::http1::ResponseError;
 
 use super::{Case, closed, fault, five, kept};
 
@@ -30,38 +30,54 @@ pub(super) fn status_lines() -> Vec<Case> {
             200,
             "",
         ),
-        fault("no HTTP", "hello\r\n\r\n", Fault::StatusLine),
-        fault("no HTTP and no line", "hello", Fault::StatusLine),
-        fault("nearly HTTP and no line", "HTTQ", Fault::StatusLine),
+        fault("no HTTP", "hello\r\n\r\n", ResponseError::StatusLine),
+        fault("no HTTP and no line", "hello", ResponseError::StatusLine),
+        fault("nearly HTTP and no line", "HTTQ", ResponseError::StatusLine),
         fault(
             "a status below 100",
             line("HTTP/1.1 099 Low"),
-            Fault::StatusLine,
+            ResponseError::StatusLine,
         ),
         fault(
             "a status of two digits",
             line("HTTP/1.1 20 OK"),
-            Fault::StatusLine,
+            ResponseError::StatusLine,
         ),
         fault(
             "a status of four digits",
             line("HTTP/1.1 2000 OK"),
-            Fault::StatusLine,
+            ResponseError::StatusLine,
         ),
         fault(
             "a status of letters",
             line("HTTP/1.1 abc OK"),
-            Fault::StatusLine,
+            ResponseError::StatusLine,
         ),
-        fault("two spaces", line("HTTP/1.1  200 OK"), Fault::StatusLine),
-        fault("HTTP/2.0", line("HTTP/2.0 200 OK"), Fault::StatusLine),
-        fault("HTTP/1.2", line("HTTP/1.2 200 OK"), Fault::StatusLine),
-        fault("HTTP/0.9", "<html></html>", Fault::StatusLine),
-        fault("lower case", line("http/1.1 200 OK"), Fault::StatusLine),
+        fault(
+            "two spaces",
+            line("HTTP/1.1  200 OK"),
+            ResponseError::StatusLine,
+        ),
+        fault(
+            "HTTP/2.0",
+            line("HTTP/2.0 200 OK"),
+            ResponseError::StatusLine,
+        ),
+        fault(
+            "HTTP/1.2",
+            line("HTTP/1.2 200 OK"),
+            ResponseError::StatusLine,
+        ),
+        fault("HTTP/0.9", "<html></html>", ResponseError::StatusLine),
+        fault(
+            "lower case",
+            line("http/1.1 200 OK"),
+            ResponseError::StatusLine,
+        ),
         fault(
             "a NUL in the phrase",
             line("HTTP/1.1 200 O\0K"),
-            Fault::StatusLine,
+            ResponseError::StatusLine,
         ),
     ]
 }
@@ -97,24 +113,28 @@ pub(super) fn heads() -> Vec<Case> {
             200,
             "hello",
         ),
-        fault("a space before the colon", five("X : a\r\n"), Fault::Header),
+        fault(
+            "a space before the colon",
+            five("X : a\r\n"),
+            ResponseError::Header,
+        ),
         fault(
             "a space before the first field",
             "HTTP/1.1 200 OK\r\n X: a\r\n\r\n",
-            Fault::Header,
+            ResponseError::Header,
         ),
-        fault("no colon", five("nonsense\r\n"), Fault::Header),
-        fault("no name", five(": a\r\n"), Fault::Header),
+        fault("no colon", five("nonsense\r\n"), ResponseError::Header),
+        fault("no name", five(": a\r\n"), ResponseError::Header),
         fault(
             "a control character in a value",
             five("X: a\x01b\r\n"),
-            Fault::Header,
+            ResponseError::Header,
         ),
-        fault("CR alone", five("X: a\rb\r\n"), Fault::Header),
+        fault("CR alone", five("X: a\rb\r\n"), ResponseError::Header),
         fault(
             "a name that is no token",
             five("X(y): a\r\n"),
-            Fault::Header,
+            ResponseError::Header,
         ),
     ]
 }
@@ -127,17 +147,21 @@ pub(super) fn sizes() -> Vec<Case> {
     };
     vec![
         kept("99 fields more", five(&fields(99)), 200, "hello"),
-        fault("100 fields more", five(&fields(100)), Fault::HeadTooLarge),
+        fault(
+            "100 fields more",
+            five(&fields(100)),
+            ResponseError::HeadTooLarge,
+        ),
         kept("64 KiB", long(64 * 1024), 200, "hello"),
         fault(
             "64 KiB and a byte",
             long(64 * 1024 + 1),
-            Fault::HeadTooLarge,
+            ResponseError::HeadTooLarge,
         ),
         fault(
             "64 KiB without end",
             format!("HTTP/1.1 200 OK\r\nX: {}", "x".repeat(70_000)),
-            Fault::HeadTooLarge,
+            ResponseError::HeadTooLarge,
         ),
     ]
 }

@@ -1,0 +1,243 @@
+//! Servers and paths as the URLs that people type name them.
+
+use std::net::{SocketAddr, ToSocketAddrs as _};
+use std::path::PathBuf;
+
+use http::Uri;
+
+use crate::net::dial::Peer;
+use crate::plan::Invalid;
+use crate::redact;
+
+/// A server, parsed from a URL.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerUrl {
+    /// The address to connect to.
+    pub peer: Peer,
+    /// True if the scheme means TLS.
+    pub tls: bool,
+    /// The host name, which the server's certificate must match.
+    pub host: String,
+    /// The value of the `Host` field (RFC 9110 §7.2).
+    pub authority: String,
+    /// The path and query of the URL; `/` if it has none.
+    pub path: String,
+}
+
+impl ServerUrl {
+    /// Parses a URL with one of `schemes`: their names, each with true if it means TLS. `unix:` URLs name a Unix socket.
+    /// If a host has several addresses, the first is used by all workers.
+    ///
+    /// # Errors
+    /// An invalid URL, another scheme, or a host that can't be resolved; `remedy` says what to write.
+    pub fn parse(url: &str, schemes: &[(&str, bool)], remedy: &str) -> Result<Self, Invalid> {
+        let shown = redact::uri(url);
+        let wrong =
+            |problem: &str| Invalid::new(format!("URL {shown}"), format!("{problem}: {remedy}"));
+        let tls_of = |name| {
+            let known = schemes.iter().find(|(scheme, _)| *scheme == name);
+            known.map(|(_, tls)| *tls)
+        };
+        let socket = url.strip_prefix("unix:");
+        if let Some(rest) = socket.filter(|_| tls_of("unix").is_some()) {
+            return Self::unix(rest).ok_or_else(|| wrong("has no socket path"));
+        }
+        if url.is_empty() {
+            return Err(wrong("is empty"));
+        }
+        let meant = |problem: &str, url: &str| {
+            let problem = format!("{problem}: did you mean {}?", redact::uri(url));
+            Invalid::new(format!("URL {shown}"), problem)
+        };
+        if url.trim() != url {
+            return Err(meant("begins or ends with a blank", url.trim()));
+        }
+        if !url.contains("://") {
+            let (scheme, rest) = match url.split_once(":/") {
+                Some((scheme, rest)) if tls_of(scheme).is_some() => (scheme, rest),
+                _ => ("http", url),
+            };
+            let meant_url = format!("{scheme}://{}", rest.trim_start_matches('/'));
+            return Err(meant("has no scheme with ://", &meant_url));
+        }
+        if !url.is_ascii() {
+            return Err(wrong(
+                "has characters beyond ASCII, which are percent-encoded in a path, and Punycode in a host",
+            ));
+        }
+        let uri: Uri = url.parse().map_err(|error| wrong(&format!("{error}")))?;
+        let scheme = uri.scheme_str().unwrap_or_default();
+        let unsupported = || wrong(&format!("the scheme `{scheme}` is not supported"));
+        let tls = tls_of(scheme).ok_or_else(unsupported)?;
+        let authority = uri.authority().ok_or_else(|| wrong("has no host"))?;
+        if authority.as_str().contains('@') {
+            return Err(wrong(
+                "has user information: send an Authorization header with --header @FILE",
+            ));
+        }
+        // Only URLs put an IPv6 address in brackets.
+        let host = authority.host().trim_matches(['[', ']']).to_owned();
+        let port = match authority.as_str().strip_prefix(authority.host()) {
+            None | Some("" | ":") if tls => 443,
+            None | Some("" | ":") => 80,
+            Some(_) => authority
+                .port_u16()
+                .filter(|port| *port > 0)
+                .ok_or_else(|| wrong("its port is not between 1 and 65535"))?,
+        };
+        let address = resolve(&host, port);
+        let address = address.map_err(|problem| Invalid::new(format!("URL {shown}"), problem))?;
+        Ok(Self {
+            peer: Peer::Tcp(address),
+            tls,
+            host,
+            authority: authority.to_string(),
+            path: path_of(url),
+        })
+    }
+
+    /// Returns a placeholder server, for values that are the same for every server.
+    #[must_use]
+    pub fn anywhere() -> Self {
+        Self {
+            peer: Peer::Unix(PathBuf::new()),
+            tls: false,
+            host: "localhost".to_owned(),
+            authority: "localhost".to_owned(),
+            path: "/".to_owned(),
+        }
+    }
+
+    /// Parses `/path/of.socket`, or `/path/of.socket:/path` with a path to request.
+    fn unix(rest: &str) -> Option<Self> {
+        let socket = rest.split_once(":/").map_or(rest, |(socket, _)| socket);
+        (!socket.is_empty()).then(|| Self {
+            peer: Peer::Unix(socket.into()),
+            path: path_of(&format!("unix:{rest}")),
+            ..Self::anywhere()
+        })
+    }
+}
+
+/// Returns the first address of a host.
+fn resolve(host: &str, port: u16) -> Result<SocketAddr, String> {
+    let remedy = "correct the name, or write an address such as 127.0.0.1";
+    let addresses = (host, port).to_socket_addrs();
+    let mut addresses = addresses
+        .map_err(|error| format!("the host {host} can't be resolved ({error}): {remedy}"))?;
+    let first = addresses.next();
+    first.ok_or_else(|| format!("the host {host} has no address: {remedy}"))
+}
+
+/// Returns the path and query that a URL requests, also of one with placeholders for its host and port. An empty path is
+/// `/` (RFC 9110 §4.2.3), also before a query.
+#[must_use]
+pub fn path_of(url: &str) -> String {
+    // A fragment is not part of a request.
+    let url = url.split('#').next().unwrap_or_default();
+    let path = match url.strip_prefix("unix:") {
+        Some(rest) => rest.split_once(":/").map_or("", |(_, path)| path),
+        None => {
+            let rest = url.split_once("://").map_or("", |(_, rest)| rest);
+            rest.find(['/', '?']).map_or("", |begin| &rest[begin..])
+        }
+    };
+    if path.starts_with('/') {
+        path.to_owned()
+    } else {
+        format!("/{path}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(url: &str) -> Result<ServerUrl, Invalid> {
+        let schemes = [
+            ("http", false),
+            ("wss", true),
+            ("https", true),
+            ("unix", false),
+        ];
+        ServerUrl::parse(url, &schemes, "write http://host:port/path")
+    }
+
+    #[test]
+    fn a_url_says_where_and_what() {
+        let server = parse("http://127.0.0.1:8080/a/b?c=d").unwrap();
+        assert_eq!(server.peer, Peer::Tcp("127.0.0.1:8080".parse().unwrap()));
+        assert_eq!(
+            (server.tls, server.authority.as_str(), server.path.as_str()),
+            (false, "127.0.0.1:8080", "/a/b?c=d")
+        );
+        let server = parse("https://[::1]/").unwrap();
+        assert_eq!(server.peer, Peer::Tcp("[::1]:443".parse().unwrap()));
+        assert_eq!(
+            (server.tls, server.host.as_str(), server.path.as_str()),
+            (true, "::1", "/")
+        );
+        for url in ["http://127.0.0.1/", "http://127.0.0.1:/"] {
+            let server = parse(url).unwrap();
+            assert_eq!(server.peer, Peer::Tcp("127.0.0.1:80".parse().unwrap()));
+        }
+        let server = parse("unix:/run/x.sock:/y").unwrap();
+        assert_eq!(server.peer, Peer::Unix("/run/x.sock".into()));
+        assert_eq!(server.path, "/y");
+        for (url, path) in [
+            ("http://127.0.0.1", "/"),
+            ("http://127.0.0.1?x=1", "/?x=1"),
+            ("http://127.0.0.1/?x=1", "/?x=1"),
+            ("unix:/run/x.sock", "/"),
+        ] {
+            assert_eq!(parse(url).unwrap().path, path, "{url}");
+        }
+    }
+
+    #[test]
+    fn a_host_that_is_not_known_is_no_matter_of_spelling() {
+        let error = parse("http://no.such.host.invalid/").unwrap_err();
+        for part in ["no.such.host.invalid can't be resolved", "correct the name"] {
+            assert!(error.to_string().contains(part), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_url_that_is_none_says_what_to_write() {
+        for url in [
+            "",
+            "ftp://x/",
+            "http:///x",
+            "unix:",
+            "http://u:p@127.0.0.1/",
+            "http://127.0.0.1:99999/",
+            "http://127.0.0.1:0/",
+            "https://[::1]:http/",
+            "http://127.0.0.1/größe",
+        ] {
+            let error = parse(url).unwrap_err().to_string();
+            assert!(
+                error.contains("URL") && error.contains("http://host:port/path"),
+                "{url}: {error}"
+            );
+        }
+    }
+
+    #[test]
+    fn an_address_without_a_scheme_is_suggested_with_one() {
+        for url in ["127.0.0.1:80", "localhost", "example.test/x"] {
+            let error = parse(url).unwrap_err().to_string();
+            let meant = format!("did you mean http://{url}?");
+            assert!(error.contains(&meant), "{url}: {error}");
+        }
+        for (url, meant) in [
+            ("http:/127.0.0.1/x", "did you mean http://127.0.0.1/x?"),
+            ("https:/example.test", "did you mean https://example.test?"),
+            ("//127.0.0.1/x", "did you mean http://127.0.0.1/x?"),
+            ("http://127.0.0.1/x ", "did you mean http://127.0.0.1/x?"),
+        ] {
+            let error = parse(url).unwrap_err().to_string();
+            assert!(error.contains(meant), "{url}: {error}");
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! The request before the run, with its redirects.
+
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::net::TcpStream;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+
+use anyhow::{Context as _, bail, ensure};
+use load::clock;
+use load::net::dial::Peer;
+use load::net::http1::{Reader, RequestInfo};
+use load::net::url::ServerUrl;
+
+use super::sample::{Content, Fetched, PREFLIGHT_TIMEOUT, Sample, TIMED_OUT, no_connection};
+use crate::engine::hyper;
+use crate::requests::Requests;
+use crate::roles::redirect::{RedirectError, RedirectTarget, is_redirect};
+use crate::settings::{Engine, Settings};
+
+/// Maximum number of bytes of a response quoted in a message.
+const MAX_QUOTED: usize = 80;
+
+/// The remedy for a server that does not answer as one of HTTP.
+const IS_IT_HTTP: &str = "check that this is an HTTP server, and write https:// if it uses TLS";
+
+/// Returns true if a response is a record of TLS with an alert (RFC 8446 §5.1): the server expected a handshake.
+fn is_tls_alert(response: &[u8]) -> bool {
+    response.starts_with(&[21, 3])
+}
+
+/// Sends one request, following redirects until a non-redirect response. Each request has its own connection.
+///
+/// # Errors
+/// No connection, no response in time, an invalid response, or a redirect that can't be followed.
+pub(crate) fn fetch(
+    settings: &Settings,
+    server: &ServerUrl,
+    requests: &Requests,
+) -> anyhow::Result<Sample> {
+    let mut hop: Option<RedirectTarget> = None;
+    loop {
+        let Fetched { sample, location } = match settings.engine {
+            Engine::Hyper => hyper::fetch(settings, server, hop.as_ref())?,
+            _ => fetch_once(settings, server, requests, hop.as_ref())?,
+        };
+        if settings.follow == 0 || !is_redirect(sample.status) {
+            return Ok(sample);
+        }
+        let location = location.as_deref();
+        let now = hop.or_else(|| RedirectTarget::first(&requests.target(0)));
+        let next = now
+            .ok_or(RedirectError::Elsewhere)
+            .and_then(|now| now.next(sample.status, location, settings.follow));
+        hop = Some(next.with_context(|| {
+            let location = location.map(String::from_utf8_lossy);
+            let shown: String = location
+                .iter()
+                .flat_map(|text| text.chars())
+                .take(MAX_QUOTED)
+                .collect();
+            format!(
+                "cannot follow the redirect ({}) to {shown:?}",
+                sample.status
+            )
+        })?);
+    }
+}
+
+fn fetch_once(
+    settings: &Settings,
+    server: &ServerUrl,
+    requests: &Requests,
+    hop: Option<&RedirectTarget>,
+) -> anyhow::Result<Fetched> {
+    let mut stream = open(&server.peer)?;
+    let mut room = Vec::new();
+    let asked = RequestInfo {
+        head: settings.method == "HEAD",
+    };
+    stream
+        .write_all(requests.bytes(0, hop, &mut room))
+        .context("cannot send the request")?;
+    let mut reader = Reader::new();
+    let mut content = Content::default();
+    let mut buffer = vec![0; 64 * 1024];
+    let mut first: Option<Vec<u8>> = None;
+    let give_up = clock::now() + PREFLIGHT_TIMEOUT.as_nanos() as u64;
+    let answer = loop {
+        // A server that sends single bytes slowly never hits the read timeout, and would never finish.
+        ensure!(clock::now() < give_up, TIMED_OUT);
+        let length = match stream.read(&mut buffer) {
+            Ok(length) => length,
+            Err(error) => match error.kind() {
+                ErrorKind::Interrupted => continue,
+                ErrorKind::WouldBlock | ErrorKind::TimedOut => bail!(TIMED_OUT),
+                _ => bail!("the connection ended before the response ({error}): {IS_IT_HTTP}"),
+            },
+        };
+        let piece = &buffer[..length];
+        first.get_or_insert_with(|| piece[..length.min(MAX_QUOTED)].to_vec());
+        let done = match length {
+            0 => reader.end().map(Some),
+            _ => reader
+                .take(asked, piece, &mut content)
+                .map(|progress| progress.done),
+        };
+        let begun = || String::from_utf8_lossy(first.as_deref().unwrap_or_default()).into_owned();
+        match done {
+            Ok(None) => {}
+            Ok(Some(answer)) => break answer,
+            Err(_) if first.as_deref().is_some_and(is_tls_alert) => {
+                bail!("the server answers in TLS: write https://")
+            }
+            Err(fault) => match begun() {
+                begun if begun.is_empty() => {
+                    bail!("the connection ended before the response: {IS_IT_HTTP}")
+                }
+                begun => bail!(
+                    "the response can't be read ({fault}); it begins with {begun:?}: {IS_IT_HTTP}"
+                ),
+            },
+        }
+    };
+    Ok(content.fetched(answer.status, answer.body))
+}
+
+fn open(peer: &Peer) -> anyhow::Result<TcpStream> {
+    let stream = match peer {
+        Peer::Tcp(address) => TcpStream::connect_timeout(address, PREFLIGHT_TIMEOUT),
+        // Nothing below depends on the kind of socket.
+        Peer::Unix(path) => UnixStream::connect(path).map(|stream| OwnedFd::from(stream).into()),
+    };
+    let stream = stream.map_err(|error| no_connection(peer, &error))?;
+    stream.set_read_timeout(Some(PREFLIGHT_TIMEOUT))?;
+    stream.set_write_timeout(Some(PREFLIGHT_TIMEOUT))?;
+    Ok(stream)
+}

@@ -1,0 +1,154 @@
+//! The response to a request before the run: whether the server is worth measuring.
+
+use std::io::{self, ErrorKind};
+use std::time::Duration;
+
+use anyhow::{anyhow, ensure};
+use load::net::dial::Peer;
+use load::net::http1::Sink;
+use measure::result::Answer;
+use ring::digest::{Context as Digest, SHA256};
+
+use crate::content::{Checksum, Expected};
+use crate::roles::redirect::LOCATION;
+use crate::settings::Settings;
+
+pub(crate) const PREFLIGHT_TIMEOUT: Duration = Duration::from_secs(10);
+pub(crate) const TIMED_OUT: &str =
+    "no complete response within 10 s: check that this is an HTTP server and is not stuck";
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Sample {
+    pub(crate) status: u16,
+    pub(crate) length: u64,
+    /// Digest of the body, in hexadecimal digits.
+    pub(crate) sha256: String,
+    /// CRC-32C of the body.
+    pub(crate) sum: u32,
+}
+
+impl From<Sample> for Answer {
+    fn from(sample: Sample) -> Self {
+        Self {
+            status: u64::from(sample.status),
+            length: sample.length,
+            sha256: sample.sha256,
+        }
+    }
+}
+
+impl Sample {
+    /// Checks the status and the length against those expected.
+    pub(crate) fn check(&self, settings: &Settings) -> anyhow::Result<()> {
+        let (status, length) = (self.status, self.length);
+        let expected = settings.expect_length.unwrap_or(length);
+        ensure!(
+            expected == length,
+            "the server returned {status} with {length} bytes of content, but {expected} are expected: correct the path, or driver.expect_length (--expect-length)"
+        );
+        ensure!(
+            settings.expects(status),
+            "the server returned status {status}, which is not expected: correct the path, or accept it with --expect-status {status}"
+        );
+        Ok(())
+    }
+
+    /// Checks the body against the one that was named.
+    pub(crate) fn check_content(&self, expected: &Expected) -> anyhow::Result<()> {
+        ensure!(
+            expected.length == self.length && expected.has_sum(self.sum),
+            "the server returned {} with {} bytes of content, which differ from the {} bytes of driver.expect_body (--expect-body): correct the path, or the expected body",
+            self.status,
+            self.length,
+            expected.length
+        );
+        Ok(())
+    }
+
+    /// Checks that another server's response is the same.
+    pub(crate) fn compare(&self, other: &Self) -> anyhow::Result<()> {
+        ensure!(
+            self == other,
+            "the servers respond differently: {} with {} bytes ({}) and {} with {} bytes ({}): make all of them serve the same content",
+            self.status,
+            self.length,
+            &self.sha256[..12],
+            other.status,
+            other.length,
+            &other.sha256[..12]
+        );
+        Ok(())
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Fetched {
+    pub(crate) sample: Sample,
+    pub(crate) location: Option<Vec<u8>>,
+}
+
+/// The running hash of a body, and the target of a redirect.
+pub(crate) struct Content {
+    digest: Digest,
+    sum: Checksum,
+    pub(crate) location: Option<Vec<u8>>,
+}
+
+impl Default for Content {
+    fn default() -> Self {
+        Self {
+            digest: Digest::new(&SHA256),
+            sum: Checksum::default(),
+            location: None,
+        }
+    }
+}
+
+impl Sink for Content {
+    fn head(&mut self, _status: u16, headers: &[httparse::Header<'_>]) {
+        let mut headers = headers.iter();
+        let location = headers.find(|header| header.name.eq_ignore_ascii_case(LOCATION));
+        self.location = location.map(|header| header.value.to_vec());
+    }
+
+    fn body(&mut self, piece: &[u8]) {
+        self.update(piece);
+    }
+}
+
+impl Content {
+    pub(crate) fn update(&mut self, piece: &[u8]) {
+        self.digest.update(piece);
+        self.sum.update(piece);
+    }
+
+    /// Completes the response with its status and length.
+    pub(crate) fn fetched(self, status: u16, length: u64) -> Fetched {
+        let digest = self.digest.finish();
+        let digits = digest.as_ref().iter().map(|byte| format!("{byte:02x}"));
+        Fetched {
+            sample: Sample {
+                status,
+                length,
+                sha256: digits.collect(),
+                sum: self.sum.0,
+            },
+            location: self.location,
+        }
+    }
+}
+
+/// Returns the error of a failed connection attempt, with the remedy.
+pub(crate) fn no_connection(peer: &Peer, error: &io::Error) -> anyhow::Error {
+    let remedy = match error.kind() {
+        ErrorKind::PermissionDenied => {
+            "let this user connect (permissions of the socket and its folder), or run as the user of the server"
+        }
+        ErrorKind::TimedOut | ErrorKind::WouldBlock => {
+            "check the address, firewalls on the way, and that the server is not stuck"
+        }
+        _ => {
+            "start the server, correct the address, or leave the URL out to have a server launched"
+        }
+    };
+    anyhow!("cannot connect to {peer} ({error}): {remedy}")
+}

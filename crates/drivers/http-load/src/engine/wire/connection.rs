@@ -1,0 +1,124 @@
+//! A connection and its operations.
+
+use std::collections::VecDeque;
+
+use load::net::http1::Reader;
+use std::os::fd::OwnedFd;
+
+use crate::content::Checksum;
+use crate::roles::checks::Captured;
+use crate::roles::clients::{ConnectionState, Owner, PendingConnect};
+use crate::roles::operation::Operation;
+
+/// A connection of the engine.
+#[derive(Debug)]
+pub(super) struct Connection {
+    pub(super) socket: OwnedFd,
+    pub(super) owner: Owner,
+    /// Number of bytes sent of the first unsent request.
+    pub(super) offset: u32,
+    /// Number of requests sent completely, from the first on.
+    whole: u32,
+    pub(super) state: ConnectionState,
+    /// True until its client's first request is answered.
+    pub(super) awaiting_first_response: bool,
+    /// The operation to be answered next.
+    first: Option<Operation>,
+    /// Start of the connection attempt. Later, the start of the partly sent request, or, if phases are measured, the
+    /// time when the last request was sent completely.
+    pub(super) written: u64,
+    /// Time of the response's first byte; 0 before.
+    pub(super) first_byte: u64,
+    pub(super) reader: Reader,
+    /// Running checksum of the body, if it is compared.
+    pub(super) sum: Option<Checksum>,
+    /// Kept parts of the response, if the checks need any.
+    pub(super) captured: Option<Box<Captured>>,
+    #[expect(
+        clippy::box_collection,
+        reason = "of a million connections few are pipelined"
+    )]
+    more: Option<Box<VecDeque<Operation>>>,
+}
+
+impl Connection {
+    /// Creates a connection that has been connecting since `now`.
+    pub(super) fn new(socket: OwnedFd, pending: PendingConnect, now: u64) -> Self {
+        Self {
+            socket,
+            owner: pending.owner,
+            offset: 0,
+            whole: 0,
+            state: ConnectionState::Connecting,
+            awaiting_first_response: pending.is_first,
+            first: pending.operation,
+            written: now,
+            first_byte: 0,
+            reader: Reader::new(),
+            sum: None,
+            captured: None,
+            more: None,
+        }
+    }
+
+    pub(super) fn take(&mut self, operation: Operation) {
+        self.state = ConnectionState::Busy;
+        self.owner.last = operation.index;
+        match self.first {
+            None => self.first = Some(operation),
+            Some(_) => self.more.get_or_insert_default().push_back(operation),
+        }
+    }
+
+    /// Returns the operation to be answered next.
+    pub(super) fn first(&self) -> Option<&Operation> {
+        self.first.as_ref()
+    }
+
+    /// Returns the first operation that is not sent completely.
+    pub(super) fn next_unsent(&mut self) -> Option<&mut Operation> {
+        match self.whole {
+            0 => self.first.as_mut(),
+            index => self.more.as_mut()?.get_mut(index as usize - 1),
+        }
+    }
+
+    /// Returns true if a request is not sent completely.
+    pub(super) fn unsent(&self) -> bool {
+        let more = self.more.as_ref().map_or(0, |more| more.len());
+        (self.whole as usize) < usize::from(self.first.is_some()) + more
+    }
+
+    /// Returns true if the request to be answered next is not sent completely.
+    pub(super) fn is_partly_sent(&self) -> bool {
+        self.whole == 0
+    }
+
+    /// Records `length` sent bytes of a request that has `of`; returns true if it is now sent completely.
+    pub(super) fn record_sent(&mut self, length: usize, of: usize) -> bool {
+        let sent = self.offset as usize + length;
+        let whole = sent >= of;
+        self.offset = if whole { 0 } else { sent as u32 };
+        self.whole += u32::from(whole);
+        whole
+    }
+
+    /// Returns the time at which the request to be answered next was sent, or at which connecting began.
+    pub(super) fn oldest_sent(&self) -> u64 {
+        let sent = self.first.map_or(0, |operation| operation.sent);
+        if sent == 0 { self.written } else { sent }
+    }
+
+    /// Removes and returns the operation that was answered.
+    pub(super) fn answered(&mut self) -> Option<Operation> {
+        let answered = self.first.take()?;
+        self.first = self.more.as_mut().and_then(|more| more.pop_front());
+        self.first_byte = 0;
+        match self.whole.checked_sub(1) {
+            Some(whole) => self.whole = whole,
+            // Answered before it was sent completely: the connection is closed, and the rest is not sent.
+            None => self.offset = 0,
+        }
+        Some(answered)
+    }
+}

@@ -1,0 +1,351 @@
+//! The clients of one worker without their I/O: which of them sends what next and when, and what is counted. Both
+//! engines perform what it decides.
+
+use std::collections::VecDeque;
+
+use load::clock;
+use load::event_loop::{LoopState, Options};
+use load::net::pool::{Pool, RETRY_BACKOFF_NS, RampLimit};
+use load::pacer::Start;
+use load::recorder::Recorder;
+use load::schedule::Share;
+
+use crate::counters::{CompletedResponse, ResponseCounters};
+use crate::outcome::{self, count};
+use crate::roles::checks::Captured;
+use crate::roles::operation::{Operation, start_of};
+use crate::settings::Settings;
+use crate::shared::Shared;
+use crate::spec::CONNECTING;
+
+/// Maximum time between two sweeps for timeouts.
+const MAX_SWEEP_NS: u64 = 1_000_000_000;
+
+/// Returns the interval of the sweeps for timeouts, and the other options of a worker's loop.
+pub(crate) fn options(settings: &Settings) -> Options {
+    let shortest = settings.timeout.min(settings.connect_timeout);
+    Options {
+        sweep_ns: (shortest.as_nanos() as u64 / 8).clamp(1_000_000, MAX_SWEEP_NS),
+        pacing: settings.pacing,
+        ..Options::default()
+    }
+}
+
+/// The owner of a connection: the pool of the open loops, or one client of a closed loop.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Owner {
+    /// The index of the connection, which determines its server.
+    pub(crate) index: u32,
+    pub(crate) pool: bool,
+    /// The group of the client, and the index of the last operation that it started.
+    pub(crate) group: u16,
+    pub(crate) last: u64,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PendingConnect {
+    /// The operation that it is opened for, if any.
+    pub(crate) operation: Option<Operation>,
+    pub(crate) owner: Owner,
+    /// True for the first connection of a closed-loop client, which counts in the ramp limit until it is answered.
+    pub(crate) is_first: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ConnectionState {
+    Connecting,
+    Idle,
+    Busy,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct EndedConnection {
+    pub(crate) state: ConnectionState,
+    pub(crate) owner: Owner,
+    /// True if an operation failed with it.
+    pub(crate) failed: bool,
+}
+
+/// A closed-loop client that goes on over a new connection, with the operation after its last one.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Retry(Owner);
+
+#[derive(Debug)]
+pub(crate) struct Clients<'a> {
+    shared: &'a Shared,
+    pub(crate) counters: ResponseCounters<'a>,
+    pool: Pool,
+    ramp: RampLimit,
+    /// Operations of an open loop that wait for a free connection.
+    waiting: VecDeque<Operation>,
+    /// Operations in progress, including the warm-up's, and how many of them count.
+    open: u64,
+    counted: u64,
+    /// Open connections, and pending attempts.
+    established: u64,
+    connecting: u64,
+    timeout_ns: u64,
+}
+
+impl<'a> Clients<'a> {
+    /// Creates the clients of a worker whose run began at `origin`.
+    pub(crate) fn new(shared: &'a Shared, share: Share, origin: u64) -> Self {
+        let is_closed = shared.closed.iter().all(|closed| *closed);
+        Self {
+            shared,
+            counters: ResponseCounters::new(shared),
+            pool: Pool::new(shared.pool, share, origin),
+            ramp: RampLimit::new(share, is_closed),
+            waiting: VecDeque::new(),
+            open: 0,
+            counted: 0,
+            established: 0,
+            connecting: 0,
+            timeout_ns: shared.settings.timeout.as_nanos() as u64,
+        }
+    }
+
+    pub(crate) fn open(&self) -> u64 {
+        self.open
+    }
+
+    /// Returns false if new clients must wait until earlier ones are answered.
+    pub(crate) fn can_start(&self) -> bool {
+        !self.ramp.is_reached()
+    }
+
+    /// Returns true if no operation is open, and no client is about to go on.
+    pub(crate) fn is_idle(&self, state: &LoopState<Retry>) -> bool {
+        self.open == 0 && state.timers.is_empty()
+    }
+
+    pub(crate) fn begin(&mut self, start: Start, state: &LoopState<Retry>) -> Operation {
+        let counted = state.phases.counts(start.at);
+        self.open += 1;
+        self.counted += u64::from(counted);
+        Operation::new(start, counted)
+    }
+
+    /// Returns the first connection of a closed-loop client.
+    pub(crate) fn connect_client(&mut self, operation: Operation, index: u32) -> PendingConnect {
+        self.ramp.start();
+        PendingConnect {
+            is_first: true,
+            ..self.connect(Some(operation), index)
+        }
+    }
+
+    fn connect(&mut self, operation: Option<Operation>, index: u32) -> PendingConnect {
+        self.connecting += 1;
+        let closed = |operation: Operation| self.shared.is_closed_loop(operation.group);
+        PendingConnect {
+            operation,
+            owner: Owner {
+                index,
+                pool: !operation.is_some_and(closed),
+                group: operation.map_or(0, |operation| operation.group),
+                last: operation.map_or(0, |operation| operation.index),
+            },
+            is_first: false,
+        }
+    }
+
+    /// Returns a connection for an open-loop operation that found none free, if one may be opened for it. Otherwise the
+    /// operation waits.
+    pub(crate) fn connect_or_wait(&mut self, operation: Operation) -> Option<PendingConnect> {
+        self.waiting.push_back(operation);
+        self.connect_waiting()
+    }
+
+    /// Returns a connection for the operation that waits longest, if one may be opened for it.
+    pub(crate) fn connect_waiting(&mut self) -> Option<PendingConnect> {
+        if !self
+            .pool
+            .opens_on_demand(self.established + self.connecting)
+        {
+            return None;
+        }
+        let operation = self.waiting.pop_front()?;
+        let index = self.pool.next_index();
+        Some(self.connect(Some(operation), index))
+    }
+
+    /// Returns the next connection of the pool.
+    ///
+    /// # Errors
+    /// The time to try again.
+    pub(crate) fn connect_pool(&mut self, state: &LoopState<Retry>) -> Result<PendingConnect, u64> {
+        // An operation that was due before the end may still wait for a connection.
+        if state.now >= state.phases.end && self.waiting.is_empty() {
+            return Err(u64::MAX);
+        }
+        let next = self
+            .pool
+            .next_connect(state.now, self.established, self.connecting);
+        next.map(|index| self.connect(None, index))
+    }
+
+    /// Returns the connection of a client that goes on, unless it leaves.
+    pub(crate) fn retry(
+        &mut self,
+        Retry(owner): Retry,
+        state: &mut LoopState<Retry>,
+    ) -> Option<PendingConnect> {
+        let operation = self.next_of_client(owner, state.now, state)?;
+        Some(self.connect(Some(operation), owner.index))
+    }
+
+    /// Returns the next operation of a closed-loop client, at once; `None` if it leaves.
+    pub(crate) fn next_of_client(
+        &mut self,
+        owner: Owner,
+        now: u64,
+        state: &mut LoopState<Retry>,
+    ) -> Option<Operation> {
+        let start = state.next_of_client(start_of(owner.group, owner.last), now)?;
+        Some(self.begin(start, state))
+    }
+
+    /// Returns the open-loop operation that waits longest for a free connection.
+    pub(crate) fn next_waiting(&mut self) -> Option<Operation> {
+        self.waiting.pop_front()
+    }
+
+    /// Counts a connection that was opened, and its connect time.
+    pub(crate) fn opened(&mut self, connecting_ns: u64, state: &mut LoopState<Retry>) {
+        self.connecting -= 1;
+        self.established += 1;
+        state.record.count(count::OPENED, 1);
+        state.record.value(CONNECTING, connecting_ns);
+        state.wake();
+    }
+
+    /// Lets another client start: the first request of one was answered, or its connection has ended.
+    pub(crate) fn first_answered(&mut self, state: &mut LoopState<Retry>) {
+        self.ramp.end();
+        state.wake();
+    }
+
+    /// Records a failed connection attempt, and its operation.
+    pub(crate) fn connect_failed(
+        &mut self,
+        pending: PendingConnect,
+        kind: &'static str,
+        state: &mut LoopState<Retry>,
+    ) {
+        match pending.operation {
+            Some(operation) => self.fail(&operation, kind, &state.record),
+            None if outcome::EXHAUSTED.contains(&kind) => state.record.count_by_name(kind, 1),
+            None => {}
+        }
+        if pending.is_first {
+            self.first_answered(state);
+        }
+        let ended = EndedConnection {
+            state: ConnectionState::Connecting,
+            owner: pending.owner,
+            failed: pending.operation.is_some(),
+        };
+        self.ended(ended, state);
+    }
+
+    /// Handles the end of a connection. Its failed operations were already recorded. A client of a closed loop goes on
+    /// with another one; an operation that waits may [have room](Self::connect_waiting) now.
+    pub(crate) fn ended(&mut self, connection: EndedConnection, state: &mut LoopState<Retry>) {
+        self.left(connection.state, state);
+        let now = clock::now();
+        match (connection.owner.pool, connection.state) {
+            (true, ConnectionState::Connecting) => {
+                if !connection.failed {
+                    state.record.count(count::UNCONNECTED, 1);
+                }
+                self.pool.back_off(now);
+            }
+            (true, ConnectionState::Idle) => state.record.count(count::LOST, 1),
+            (true, ConnectionState::Busy) => {}
+            (false, _) => {
+                // A client that was just responded to sends its next request at once.
+                let until = now + u64::from(connection.failed) * RETRY_BACKOFF_NS;
+                if until < state.phases.end {
+                    state.timers.set(until, Retry(connection.owner));
+                }
+            }
+        }
+    }
+
+    /// Counts a connection that has ended with its client, or is replaced at once.
+    pub(crate) fn left(&mut self, connection: ConnectionState, state: &mut LoopState<Retry>) {
+        match connection {
+            ConnectionState::Connecting => self.connecting -= 1,
+            ConnectionState::Idle | ConnectionState::Busy => self.established -= 1,
+        }
+        state.wake();
+    }
+
+    /// Returns another connection to the same server for a redirect, since the one with this state ends.
+    pub(crate) fn connect_redirected(
+        &mut self,
+        operation: Operation,
+        index: u32,
+        ended: ConnectionState,
+        state: &mut LoopState<Retry>,
+    ) -> PendingConnect {
+        self.left(ended, state);
+        self.connect(Some(operation), index)
+    }
+
+    /// Records a response; `captured` is its kept part, if any is needed. Returns true if the operation is complete,
+    /// false if it was redirected.
+    #[inline]
+    pub(crate) fn answered(
+        &mut self,
+        operation: &mut Operation,
+        response: CompletedResponse,
+        captured: Option<&Captured>,
+        record: &Recorder,
+    ) -> bool {
+        let is_complete = self
+            .counters
+            .answered(record, operation, response, captured);
+        if is_complete {
+            self.close(operation);
+        }
+        is_complete
+    }
+
+    pub(crate) fn fail(&mut self, operation: &Operation, kind: &'static str, record: &Recorder) {
+        self.close(operation);
+        self.counters.failed(record, operation, kind);
+    }
+
+    fn close(&mut self, operation: &Operation) {
+        self.open -= 1;
+        self.counted -= u64::from(operation.counted);
+    }
+
+    /// Ends a turn of the loop: operations that have waited too long fail, and the counts are recorded.
+    pub(crate) fn turn(&mut self, state: &mut LoopState<Retry>) {
+        if !self.pool.has_room(self.established) {
+            state.report_open();
+        }
+        while let Some(operation) = self.waiting.front().copied() {
+            if state.now.saturating_sub(operation.at) <= self.timeout_ns {
+                break;
+            }
+            self.waiting.pop_front();
+            self.fail(&operation, outcome::TIMEOUT, &state.record);
+        }
+        self.counters.flush(&state.record);
+        if state.is_second_over() {
+            state.record.count(count::HELD, self.established);
+        }
+    }
+
+    /// Counts the operations that are still open at the end.
+    pub(crate) fn give_up(&mut self, record: &Recorder) {
+        // Makes the result report 0 if there were none.
+        record.count(count::EXCESS, 0);
+        self.counters.flush(record);
+        record.unfinished_many(self.counted);
+    }
+}

@@ -1,0 +1,88 @@
+//! Timeouts and lost connections.
+
+use load::clock;
+use load::slots::Id;
+
+use super::requests::{Request, RequestKind};
+use super::{Cx, Wire};
+use crate::outcome;
+use crate::roles::{ConnectionEnd, Phase};
+
+impl<'a> Wire<'a> {
+    /// Handles a deadline of a connection that has passed.
+    pub(super) fn time_out(&mut self, id: Id, cx: &mut Cx<'a>) {
+        let Some(connection) = cx.connections.get_mut(id) else {
+            return;
+        };
+        let user = connection.user;
+        if self.users.user(user).phase == Phase::Connecting {
+            return self.lose(id, outcome::CONNECT_TIMEOUT, cx);
+        }
+        if connection.requests.is_empty() {
+            return self.keep_alive(id, user, cx);
+        }
+        let now = cx.state.now;
+        while let Some(request) = self.take_overdue(id, now, cx) {
+            match request.kind {
+                RequestKind::Heartbeat => {
+                    let outcome = Err(outcome::HEARTBEAT_TIMEOUT);
+                    let state = &mut cx.state;
+                    self.users
+                        .end_heartbeat(user, request.change, outcome, now, state);
+                }
+                RequestKind::KeepAlive => {}
+                RequestKind::Join => return self.lose(id, outcome::JOIN_TIMEOUT, cx),
+                RequestKind::Leave => return self.lose(id, outcome::LEAVE_TIMEOUT, cx),
+            }
+        }
+    }
+
+    fn take_overdue(&mut self, id: Id, now: u64, cx: &mut Cx<'a>) -> Option<Request> {
+        let connection = cx.connections.get_mut(id)?;
+        let first = self.requests.first(connection.requests)?;
+        if now <= first.change.sent.saturating_add(self.timeout_ns) {
+            return None;
+        }
+        connection.overdue += 1;
+        self.requests.take_first(&mut connection.requests)
+    }
+
+    /// Ends a connection because of `kind`. Its user comes back later.
+    pub(super) fn lose(&mut self, id: Id, kind: &'static str, cx: &mut Cx<'a>) {
+        self.disconnect(id, ConnectionEnd::Lost(kind), cx);
+    }
+
+    /// Ends a connection, and its requests with it.
+    pub(super) fn disconnect(&mut self, id: Id, end: ConnectionEnd, cx: &mut Cx<'a>) {
+        let Some(connection) = cx.connections.remove(id) else {
+            return;
+        };
+        let (user, mut requests) = (connection.user, connection.requests);
+        // Its user may need the descriptor for the next one.
+        drop(connection);
+        self.connections[user as usize] = None;
+        let now = clock::now();
+        let kind = match end {
+            ConnectionEnd::Lost(outcome::HEARTBEAT_TIMEOUT) => outcome::HEARTBEAT_TIMEOUT,
+            ConnectionEnd::Lost(_) => outcome::CONNECTION_LOST,
+            ConnectionEnd::Cut | ConnectionEnd::Left => outcome::CUT,
+        };
+        while let Some(request) = self.requests.take_first(&mut requests) {
+            if request.kind == RequestKind::Heartbeat {
+                let state = &mut cx.state;
+                self.users
+                    .end_heartbeat(user, request.change, Err(kind), now, state);
+            }
+        }
+        self.users.disconnect(user, end, &mut cx.state);
+    }
+
+    /// Removes all requests: those that are open at the end are counted.
+    pub(super) fn forget_requests(&mut self, cx: &mut Cx<'a>) {
+        for id in self.connections.iter().flatten() {
+            if let Some(connection) = cx.connections.get_mut(*id) {
+                while (self.requests.take_first(&mut connection.requests)).is_some() {}
+            }
+        }
+    }
+}
