@@ -576,7 +576,7 @@ fn a_page_that_was_sent_alone_has_no_dead_links() {
     };
     let suite = [example::full()][..].into();
     for (place, links) in [("/report.html", 1), ("/go/100/1/report.html", 0)] {
-        place.clone_into(&mut files.place);
+        place.clone_into(&mut files.page_path);
         show(&mut browser, &page(&suite, &files).unwrap());
         assert_eq!(
             browser.value("document.querySelectorAll('.links a[href]').length"),
