@@ -124,7 +124,7 @@ mod tests {
             ("/r", "/r/report.html"),
             ("a b", "/a b/report.html"),
         ] {
-            assert_eq!(place(Path::new(folder)), expected);
+            assert_eq!(page_path(Path::new(folder)), expected);
         }
     }
 
