@@ -41,7 +41,7 @@ pub fn is_screen(stream: &impl io::IsTerminal) -> bool {
     stream.is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
 }
 
-/// Returns the number of columns of stdout: `COLUMNS`, or those of the terminal. Without both, a line has no limit.
+/// Returns the number of columns of stdout: `COLUMNS`, or the width of the terminal. Without both, a line has no limit.
 #[must_use]
 pub fn columns() -> Option<usize> {
     let set = std::env::var("COLUMNS")
