@@ -2,12 +2,11 @@
 
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::mem;
-use std::net::TcpStream;
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::AsFd as _;
 
 use anyhow::{Context as _, anyhow, bail, ensure};
 use load::clock;
-use load::net::dial::Peer;
+use load::net::dial::connect_within;
 use load::plan::Invalid;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -365,22 +364,15 @@ fn no_session(error: &anyhow::Error) -> String {
     format!("{problem}: {remedy}")
 }
 
-/// Opens a connection of TCP.
 fn dial(server: &Server) -> anyhow::Result<Socket> {
-    let Peer::Tcp(address) = &server.peer else {
-        let problem = "is a Unix socket: give the URL of a TCP port".to_owned();
-        return Err(wrong(server, problem).into());
-    };
-    let stream = TcpStream::connect_timeout(address, TIMEOUT).map_err(|error| {
+    let stream = connect_within(&server.peer, TIMEOUT).map_err(|error| {
         let problem = format!(
-            "cannot connect to {address} ({error}): start the server, correct the URL, or leave it out to have a server launched"
+            "cannot connect to {} ({error}): start the server, correct the URL, or leave it out to have a server launched",
+            server.peer
         );
         wrong(server, problem)
     })?;
-    stream.set_read_timeout(Some(TIMEOUT))?;
-    stream.set_write_timeout(Some(TIMEOUT))?;
-    stream.set_nodelay(true)?;
-    Ok(Socket::new(OwnedFd::from(stream), server.tls.as_ref())?)
+    Ok(Socket::new(stream, server.tls.as_ref())?)
 }
 
 fn wrong(server: &Server, problem: String) -> Invalid {
