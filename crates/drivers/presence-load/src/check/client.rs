@@ -10,7 +10,7 @@ use load::net::dial::connect_within;
 use load::plan::Invalid;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use tls_client::{Socket, describe, tls_error};
+use tls_client::{Socket, describe, remedy, tls_error};
 
 use super::TIMEOUT;
 use crate::protocol::packet;
@@ -343,14 +343,10 @@ const NOT_ADMITTED: &str = "the namespace refused the connection";
 /// Describes why no session could be opened, with the remedy.
 fn no_session(error: &anyhow::Error) -> String {
     let io = error.root_cause().downcast_ref::<io::Error>();
-    let (problem, remedy) = match io.map(|io| (io, tls_error(io))) {
-        Some((io, Some(rustls::Error::InvalidCertificate(_)))) => (
+    let (problem, remedy) = match io.filter(|io| tls_error(io).is_some()) {
+        Some(io) => (
             describe(io),
-            "trust its certificate with --tls-ca FILE, or accept any with --tls-insecure",
-        ),
-        Some((io, Some(_))) => (
-            describe(io),
-            "check that the port uses TLS, or write http://",
+            remedy(io, "check that the port uses TLS, or write http://"),
         ),
         None if format!("{error:#}").contains(NOT_ADMITTED) => (
             format!("{error:#}"),
