@@ -74,9 +74,9 @@ impl AsRef<str> for Counter {
     }
 }
 
-/// Defines the counters of a driver: `COUNTERS`, the list for its [`Spec`](crate::spec::Spec), and a [`Counter`] for each
-/// entry. The list begins with the warm-up, which every driver has. The form of an entry is
-/// `NAME = CounterSpec::new("name", "label", role);`.
+/// Defines the counters of a driver: `COUNTERS`, the list for its [`Spec`](crate::spec::Spec), and a
+/// [`Counter`](crate::counters::Counter) for each entry. The list begins with the warm-up, which every driver has. The
+/// form of an entry is `NAME = CounterSpec::new("name", "label", role);`.
 #[macro_export]
 macro_rules! counters {
     ($($(#[$doc:meta])* $counter:ident = $spec:expr;)*) => {

@@ -188,8 +188,8 @@ pub enum CounterRole {
     OperationsFailingChecks,
 }
 
-/// Defines the series of a driver: `SERIES`, the list for its [`Spec`], and a [`Series`](crate::tally::Series) for each
-/// entry. The form of an entry is `NAME = SeriesSpec::new("name", role);`.
+/// Defines the series of a driver: `SERIES`, the list for its [`Spec`](crate::spec::Spec), and a
+/// [`Series`](crate::tally::Series) for each entry. The form of an entry is `NAME = SeriesSpec::new("name", role);`.
 #[macro_export]
 macro_rules! series {
     ($($(#[$doc:meta])* $series:ident = $spec:expr;)*) => {

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 
 use load::reconciliation::Reconciliation;
 use load::recorder;
-use measure::tally::{OK, STARTED, Tally};
+use measure::tally::{OK, STARTED, Tally, merge_counts};
 use roaring::RoaringTreemap;
 
 use super::missing::Missing;
@@ -214,9 +214,7 @@ impl MergedLedger {
                     None => added.count(count::NEGATIVE_LATENCY, 1),
                 }
             }
-            for (kind, number) in found.failed_withdrawn {
-                *withdrawn.errors.entry(kind.into()).or_default() += number;
-            }
+            merge_counts(&mut withdrawn.errors, &found.failed_withdrawn);
             withdrawn.count(count::ARRIVED_LATE, found.late_withdrawn);
         }
         for name in [count::DUPLICATED, count::OUT_OF_ORDER, count::REDELIVERED] {

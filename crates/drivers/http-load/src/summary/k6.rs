@@ -34,7 +34,7 @@ pub(super) fn block(run: &Run<'_>) -> String {
 fn checks(run: &Run<'_>) -> String {
     let mut text = String::new();
     for check in &run.plan.driver.checks {
-        let of = |begin: &str| run.result.count(&format!("{begin}{check}"));
+        let of = |begin: &str| run.result.count(format!("{begin}{check}"));
         let (passed, failed) = (of(checks::PASSED), of(checks::FAILED));
         let mark = if failed == 0 && passed > 0 {
             '✓'
