@@ -61,25 +61,13 @@ bench *args:
 criterion *args:
     cargo criterion --workspace "$@"
 
-# Measure a streaming daemon: run fdpass-gen with these arguments
-run-fdpass *args:
-    cargo run --release -p fdpass-gen -- "$@"
+# Measure with a driver, for example any HTTP server: `just drive http-load -c 1000 -d 30s http://127.0.0.1:8080/`
+drive driver *args:
+    cargo run --release -p "$1" -- "${@:2}"
 
-# Measure an AMQP broker: run amqp-perftest with these arguments
-run-amqp *args:
-    cargo run --release -p amqp-perftest -- "$@"
-
-# Compare the brokers: run every plan in configs/amqp/
-bench-amqp *args:
-    cargo run --release --quiet -p drover -- run configs/amqp/*.toml "$@"
-
-# Measure the embedded HTTP server, or any other: `just run-http -c 1000 -d 30s http://127.0.0.1:8080/`
-run-http *args:
-    cargo run --release -p http-load -- "$@"
-
-# Compare the HTTP servers: run every plan in configs/http/
-bench-http *args:
-    cargo run --release --quiet -p drover -- run configs/http/*.toml "$@"
+# Compare the daemons of a protocol: run every plan in its folder of configs/, as in `just bench-plans http`
+bench-plans protocol *args:
+    cargo run --release --quiet -p drover -- run configs/"$1"/*.toml "${@:2}"
 
 # Reproduce the reference's requests per second: 1, 10 and 100 KB from every HTTP server
 throughput-test *args:
@@ -92,18 +80,6 @@ latency-test *args:
 # Reproduce the reference's million connections
 concurrent-test *args:
     cargo run --release --quiet -p drover -- run configs/http/concurrent.toml "$@"
-
-# Measure the presence server: run presence-load with these arguments
-run-presence *args:
-    cargo run --release -p presence-load -- "$@"
-
-# Compare the presence servers: run every plan in configs/presence/
-bench-presence *args:
-    cargo run --release --quiet -p drover -- run configs/presence/*.toml "$@"
-
-# Measure the issue daemon: run issue-stress with these arguments
-run-issue *args:
-    cargo run --release -p issue-stress -- "$@"
 
 # Compare the issue daemon with direct access and other databases: single operations, then every plan in configs/issue/
 bench-issue *args:

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue};
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
-use harness::cli::refuse;
+use harness::cli::{MergeOptions, complete, exit_with, refuse, write_pages};
 use harness::failure::Failure;
 use harness::{launcher, output};
 use measure::report::{Format, list_of_names};
@@ -34,15 +34,15 @@ enum Command {
     /// Run the suite of each plan: all daemons at all levels, with all repetitions
     ///
     /// The same command continues a suite that was cut short: runs with a result are not repeated.
-    Run(run::Options),
+    Run(run::SuiteOptions),
     /// Show the running suite live: the run, its rate, response times, resources, and the verdicts so far
     ///
     /// Reads the files of the suite once a second and writes none. Without a running suite it shows the run of a driver
     /// in progress, or the newest suite.
-    Watch(watch::Options),
+    Watch(watch::WatchOptions),
     /// Regenerate report.md, summary.md and report.html from stored results (several folders: print one combined
     /// report)
-    Report(Report),
+    Report(ReportArgs),
     /// Print the report to stdout, like report --full
     Analyze(Analyze),
     /// Import the output of wrk, wrk2, k6 or oha as results, to report them beside our own
@@ -51,11 +51,11 @@ enum Command {
     /// handleSummary gets), and the JSON of oha --output-format json. A figure that the tool did not report stays
     /// absent: there are no histograms, and the verdict is never VALID. Prints the path of each result; the imported
     /// output is stored beside it.
-    Import(import::Options),
+    Import(import::ImportOptions),
     /// Merge the results of a run on several machines into one
     ///
     /// The driver's own program merges and judges them, as `http-load merge` does; its exit code is passed on.
-    Merge(merge::Options),
+    Merge(MergeOptions),
     /// Hand a run to an engine that places its shards on many machines
     #[command(subcommand)]
     Cluster(cluster::Engine),
@@ -94,7 +94,7 @@ enum Command {
 }
 
 #[derive(Debug, Args)]
-struct Report {
+struct ReportArgs {
     /// Read these folders of suites or results, or single results (result.json)
     #[arg(required = true, value_name = "DIR")]
     paths: Vec<PathBuf>,
@@ -118,30 +118,25 @@ struct Analyze {
     paths: Vec<PathBuf>,
 }
 
-/// Returns the whole command line.
-#[must_use]
-pub fn command() -> clap::Command {
-    Cli::command()
-}
-
 /// Runs the whole program; `version` is what `--version` prints.
 #[must_use]
 pub fn main(version: &'static str) -> ExitCode {
-    let typed = command().version(version).try_get_matches();
-    let ended = match typed
-        .and_then(|typed| Cli::from_arg_matches(&typed))
-        .unwrap_or_else(|mut error| {
-            suggest_run(&mut error);
-            refuse(&error)
-        })
-        .command
-    {
+    let typed = complete(Cli::command()).version(version).try_get_matches();
+    let typed = typed.unwrap_or_else(|mut error| {
+        suggest_run(&mut error);
+        refuse(&error)
+    });
+    if let Some(written) = write_pages(&Cli::command(), &typed) {
+        return exit_with(written.map(|()| true));
+    }
+    let typed = Cli::from_arg_matches(&typed).unwrap_or_else(|error| refuse(&error));
+    let ended = match typed.command {
         Command::Run(options) => launcher::runtime()
             .map_err(Failure::from)
             .and_then(|runtime| runtime.block_on(run::run(&options))),
         Command::Watch(options) => watch::run(&options),
         Command::Report(typed) => typed.carry_out(),
-        Command::Analyze(Analyze { paths }) => Report {
+        Command::Analyze(Analyze { paths }) => ReportArgs {
             paths,
             format: Some(Format::full()),
             full: false,
@@ -183,7 +178,7 @@ fn suggest_run(error: &mut clap::Error) {
     error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip]));
 }
 
-impl Report {
+impl ReportArgs {
     fn carry_out(self) -> Result<u8, Failure> {
         let format = self.format.or(self.full.then(Format::full));
         if format.is_none() && self.paths.len() > 1 {
@@ -208,7 +203,7 @@ impl Report {
     }
 }
 
-fn import_all(options: &import::Options) -> Result<u8, Failure> {
+fn import_all(options: &import::ImportOptions) -> Result<u8, Failure> {
     for imported in import::read(options).map_err(Failure::Call)? {
         let path = import::write(&imported, options).map_err(Failure::Call)?;
         print(&format!("{}\n", path.display()))?;

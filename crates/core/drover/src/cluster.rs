@@ -31,9 +31,9 @@ pub(crate) enum Engine {
     /// Prints one list, which `kubectl apply -f -` takes. Each shard is a pod, and so is the part that launches the
     /// daemon and merges the results; a daemon with a Unix socket is launched in the pod of each shard instead. Files
     /// that the plan names must be in the image.
-    K8s(k8s::Options),
+    K8s(k8s::K8sOptions),
     /// Write a batch script for Slurm: a task for the daemon, and one for each shard
-    Slurm(slurm::Options),
+    Slurm(slurm::SlurmOptions),
 }
 
 /// Options that all engines share.

@@ -25,7 +25,7 @@ const MOST_BYTES: u64 = 16 << 20;
 
 /// Options of the command line.
 #[derive(Debug, Args)]
-pub(crate) struct Options {
+pub(crate) struct ImportOptions {
     /// Import these outputs, one run each; outputs of the same name and level are repetitions of each other
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
@@ -72,7 +72,7 @@ pub(crate) struct Imported {
 ///
 /// # Errors
 /// A file is not complete output of a tool, or the options contradict each other.
-pub(crate) fn read(options: &Options) -> anyhow::Result<Vec<Imported>> {
+pub(crate) fn read(options: &ImportOptions) -> anyhow::Result<Vec<Imported>> {
     if let Some(folder) = &options.into {
         ensure!(
             options.files.len() == 1,
@@ -95,7 +95,7 @@ pub(crate) fn read(options: &Options) -> anyhow::Result<Vec<Imported>> {
     options.files.iter().map(one).collect()
 }
 
-fn one(file: &Path, options: &Options) -> anyhow::Result<Imported> {
+fn one(file: &Path, options: &ImportOptions) -> anyhow::Result<Imported> {
     let shown = file.display();
     let text = text(file)?;
     let stem = file.file_stem().unwrap_or(file.as_os_str());
@@ -137,7 +137,7 @@ fn text(file: &Path) -> anyhow::Result<String> {
 ///
 /// # Errors
 /// The folder can't be written.
-pub(crate) fn write(imported: &Imported, options: &Options) -> anyhow::Result<PathBuf> {
+pub(crate) fn write(imported: &Imported, options: &ImportOptions) -> anyhow::Result<PathBuf> {
     let Imported { text, result, name } = imported;
     let folder = match &options.into {
         Some(path) => Folder::at(path)?,

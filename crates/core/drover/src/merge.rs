@@ -5,32 +5,13 @@ use std::fs;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, anyhow};
-use clap::Args;
+use harness::cli::MergeOptions;
 use harness::failure::Failure;
 use harness::store::RESULT;
-use measure::report::{Format, list_of_names};
 use serde::Deserialize;
 
 use crate::driver_program;
 use crate::project::Project;
-
-/// Options of the command.
-#[derive(Debug, Args)]
-pub(crate) struct Options {
-    /// Read the parts of this folder, which was their --result-dir
-    #[arg(value_name = "DIR")]
-    folder: PathBuf,
-    #[arg(long, value_name = "NAME", help = format!(
-        "Print the report in this format: {}", list_of_names()
-    ))]
-    format: Option<Format>,
-    /// Print the whole report instead of one screen, like --format markdown
-    #[arg(long, conflicts_with = "format")]
-    full: bool,
-    /// Hide all notes on stderr
-    #[arg(long, short)]
-    quiet: bool,
-}
 
 /// The field of a result that names its driver.
 #[derive(Debug, Deserialize)]
@@ -42,7 +23,7 @@ struct Part {
 ///
 /// # Errors
 /// The folder has no result, or the driver is unknown or can't be built.
-pub(crate) fn merge(options: &Options) -> Result<u8, Failure> {
+pub(crate) fn merge(options: &MergeOptions) -> Result<u8, Failure> {
     let name = driver_of(options).map_err(Failure::Call)?;
     let project = Project::find().map_err(Failure::Call)?;
     let driver = project.drivers.iter().find(|driver| driver.name == name);
@@ -54,16 +35,17 @@ pub(crate) fn merge(options: &Options) -> Result<u8, Failure> {
     })?;
     let folder = options.folder.as_os_str();
     let mut arguments = vec![OsStr::new("merge"), folder];
-    if let Some(format) = options.format {
-        arguments.extend(["--format", format.name].map(OsStr::new));
+    if options.full {
+        arguments.push(OsStr::new("--full"));
+    } else {
+        arguments.extend(["--format", options.format.name].map(OsStr::new));
     }
-    arguments.extend(options.full.then_some(OsStr::new("--full")));
     arguments.extend(options.quiet.then_some(OsStr::new("--quiet")));
     driver_program::call(driver, &arguments, options.quiet).map_err(Failure::Run)
 }
 
 /// Returns the name of the driver that made the first result found.
-fn driver_of(options: &Options) -> anyhow::Result<String> {
+fn driver_of(options: &MergeOptions) -> anyhow::Result<String> {
     let folder = options.folder.display();
     let entries = fs::read_dir(&options.folder).with_context(|| format!("reading {folder}"))?;
     let mut parts: Vec<PathBuf> = entries

@@ -36,7 +36,7 @@ mod retry;
 
 /// Options of the command line.
 #[derive(Debug, Args)]
-pub(crate) struct Options {
+pub(crate) struct SuiteOptions {
     /// Run these plans with a [suite], such as configs/fdpass/quick.toml
     #[arg(required = true, value_name = "PLAN")]
     plans: Vec<PathBuf>,
@@ -67,7 +67,7 @@ pub(crate) struct Options {
 ///
 /// # Errors
 /// A problem that keeps a suite from beginning.
-pub(crate) async fn run(options: &Options) -> Result<u8, Failure> {
+pub(crate) async fn run(options: &SuiteOptions) -> Result<u8, Failure> {
     let project = Project::find().map_err(Failure::Call)?;
     let read = |plan: &PathBuf| Suite::read(&project, plan, &options.overrides);
     let suites: Vec<Suite> = options
@@ -86,6 +86,7 @@ pub(crate) async fn run(options: &Options) -> Result<u8, Failure> {
     let Some(programs) = programs(&suites, &mut signals).await? else {
         return Ok(interrupted(&progress));
     };
+    // All before the first run: a mistake in the last plan must not show after hours.
     for suite in &suites {
         let check = suite.check(&programs[&suite.driver.name]);
         check
@@ -105,7 +106,10 @@ pub(crate) async fn run(options: &Options) -> Result<u8, Failure> {
 }
 
 /// Takes the lock of this machine, which `--force` does without. The outer value is absent after a signal.
-async fn lock(options: &Options, signals: &mut Signals) -> Result<Option<Option<File>>, Failure> {
+async fn lock(
+    options: &SuiteOptions,
+    signals: &mut Signals,
+) -> Result<Option<Option<File>>, Failure> {
     if options.force {
         return Ok(Some(machine_lock::acquire().ok()));
     }
@@ -170,7 +174,7 @@ impl<'a> Runner<'a> {
     fn open(
         suite: &'a Suite,
         program: PathBuf,
-        options: &Options,
+        options: &SuiteOptions,
         progress: &'a Progress,
         signals: &'a mut Signals,
     ) -> Result<Self, Failure> {

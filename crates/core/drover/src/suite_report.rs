@@ -155,7 +155,7 @@ fn files(folder: &Path, suite: &Suite) -> Files {
     Files {
         own: own.collect(),
         runs,
-        place: page::place(folder),
+        page_path: page::page_path(folder),
     }
 }
 

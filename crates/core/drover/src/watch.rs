@@ -35,7 +35,7 @@ const SIZE: (u16, u16) = (80, 24);
 
 /// Options of the command line.
 #[derive(Debug, Args)]
-pub(crate) struct Options {
+pub(crate) struct WatchOptions {
     /// Read this suite or run, or the newest that runs below this folder of results
     #[arg(value_name = "DIR", default_value = RESULTS)]
     folder: PathBuf,
@@ -48,7 +48,7 @@ pub(crate) struct Options {
 ///
 /// # Errors
 /// There is nothing to watch, or no terminal to show it on.
-pub(crate) fn run(options: &Options) -> Result<u8, Failure> {
+pub(crate) fn run(options: &WatchOptions) -> Result<u8, Failure> {
     let mut watched = Watched::open(&options.folder).map_err(Failure::Call)?;
     if options.once {
         let text = frame(&watched).map_err(Failure::Run)?;

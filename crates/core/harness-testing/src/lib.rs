@@ -1,7 +1,8 @@
 //! Support for tests that run a driver as its users do. Only tests depend on it.
 //!
 //! - [`program`]: runs a program of the workspace and reads its result.
-//! - [`mod@reference`]: keeps the pages of names in `docs/` equal to the specifications of the drivers.
+//! - [`mod@reference`]: keeps the pages of names in `docs/`, and the schemas of plans, equal to the code.
+//! - [`options`]: the options of a driver, and the fields of a plan that each sets.
 //! - [`result`]: the result file, and the counts in it.
 //! - [`calibration`]: compares measured values with planned ones.
 //! - [`daemons`]: prepares the daemons of the workspace.
@@ -23,6 +24,7 @@ pub mod daemons;
 pub mod divided;
 pub mod hosts;
 pub mod mistakes;
+pub mod options;
 pub mod peer;
 pub mod processes;
 pub mod program;

@@ -35,16 +35,19 @@ mod driver_cli;
 mod help;
 mod merge;
 mod mistaken;
+mod pages;
 mod plan_file;
 mod renamed;
 mod shards;
 mod variables;
 
-pub use command::{exit_with, lines_of_files, refuse, two_dashes};
+pub use command::{complete, exit_with, lines_of_files, refuse, two_dashes};
 use common::MOST_PROCESSES;
 pub use common::{Common, ProcessCount};
 pub use common_load::{default_settings, only_group, set_duration};
 pub use driver_cli::{DriverCli, Job, Program, command, job};
+pub use merge::MergeOptions;
+pub use pages::write_pages;
 pub use shards::ShardOptions;
 pub use variables::load_variables;
 
@@ -77,7 +80,7 @@ pub fn main_of<D: DriverCli>(version: &'static str) -> ExitCode {
 fn parse<D: DriverCli>(version: &'static str) -> Result<ArgMatches, Failure> {
     let words = D::words(std::env::args_os().collect())?;
     let words = renamed::replace(words, D::PROGRAM.renamed, &D::SPEC.driver);
-    let mut command = driver_cli::command::<D>().version(version);
+    let mut command = complete(command::<D>()).version(version);
     let typed = command.try_get_matches_from_mut(&words);
     Ok(typed.unwrap_or_else(|mut error| {
         mistaken::explain(&mut error, &command);
@@ -89,6 +92,9 @@ fn parse<D: DriverCli>(version: &'static str) -> Result<ArgMatches, Failure> {
 }
 
 fn carry_out<D: DriverCli>(mut typed: ArgMatches) -> Result<ExitCode, Failure> {
+    if let Some(written) = write_pages(&command::<D>(), &typed) {
+        return written.map(|()| ExitCode::SUCCESS);
+    }
     if let Some((merge::COMMAND, arguments)) = typed.subcommand() {
         return merge::run::<D>(arguments);
     }
@@ -120,6 +126,7 @@ async fn run_job<D: DriverCli>(job: Job<D::Config>) -> Result<ExitCode, Failure>
     if common.print_plan {
         // Elsewhere, no folder says which driver the plan is for.
         load.plan.protocol = Some(D::SPEC.protocol.clone().into_owned());
+        load.plan.targets = target.map_or_else(Vec::new, |target| target.to_plan());
         let text = plan_toml(&load.plan).map_err(Failure::Run)?;
         output::print(&text)?;
         return Ok(ExitCode::SUCCESS);

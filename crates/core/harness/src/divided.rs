@@ -47,7 +47,7 @@ mod start;
 #[cfg(test)]
 mod tests;
 
-pub use program::{Program, PublishedDaemon};
+pub use program::{ProgramId, PublishedDaemon};
 pub(crate) use start::{HEAD_START_NS, Start};
 
 /// Time between two readings of the folder, if it is on a local disk.
@@ -140,7 +140,7 @@ struct Ready {
     of: u64,
     plan_sha256: String,
     version: String,
-    program: Program,
+    program: ProgramId,
 }
 
 /// The order to begin.
@@ -149,7 +149,7 @@ struct Go {
     of: u64,
     plan_sha256: String,
     at_unix_ns: u64,
-    /// The same instant of CLOCK_MONOTONIC, for programs that [see the same processes](Program::processes): it does not
+    /// The same instant of CLOCK_MONOTONIC, for programs that [see the same processes](ProgramId::processes): it does not
     /// jump.
     at_monotonic: u64,
     processes: String,
@@ -158,7 +158,7 @@ struct Go {
 impl Go {
     /// Returns the instant of CLOCK_MONOTONIC, if it was set by a program of this machine.
     fn monotonic(&self, host: &str) -> Option<u64> {
-        (self.processes == Program::this(host).processes).then_some(self.at_monotonic)
+        (self.processes == ProgramId::this(host).processes).then_some(self.at_monotonic)
     }
 }
 
@@ -342,7 +342,7 @@ impl DividedRun {
                 of: share.of,
                 plan_sha256: self.plan_sha256.clone(),
                 version: env!("CARGO_PKG_VERSION").to_owned(),
-                program: Program::this(host),
+                program: ProgramId::this(host),
             };
             let file = |prefix: &str| self.folder.join(format!("{prefix}{}", share.index));
             write(&file(meeting.ready), &ready)?;
@@ -414,7 +414,7 @@ impl DividedRun {
             plan_sha256: self.plan_sha256.clone(),
             at_unix_ns: at_monotonic + clock::wall_offset(),
             at_monotonic,
-            processes: Program::this(host).processes,
+            processes: ProgramId::this(host).processes,
         };
         write(&self.folder.join(meeting.go), &go)
     }
@@ -428,9 +428,9 @@ impl DividedRun {
 
     /// Returns the process ids of the other programs of the run on this machine, which are no strangers there.
     pub(crate) fn siblings(&self, host: &str) -> Vec<u32> {
-        let this = Program::this(host);
+        let this = ProgramId::this(host);
         let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
-        let program = |entry: fs::DirEntry| -> Option<Program> {
+        let program = |entry: fs::DirEntry| -> Option<ProgramId> {
             let content = |entry: &fs::DirEntry| fs::read(entry.path()).ok();
             let name = entry.file_name();
             match name.to_str()? {

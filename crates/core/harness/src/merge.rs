@@ -8,7 +8,7 @@ use anyhow::{Context as _, ensure};
 use load::driver::{Driver, SharedOperations as _, ValidPlan};
 use load::limits;
 use load::plan::{Invalid, Plan};
-use measure::result::{DaemonInfo, RunResult, Second, Usage};
+use measure::result::{RunResult, Second};
 use measure::shard::{Clock, RunPart};
 use measure::spec::SeriesSpec;
 use measure::tally::{OK, STARTED, Tally, UNFINISHED};
@@ -56,7 +56,7 @@ pub fn merge<D: Driver>(folder: &Path) -> Result<RunResult, Failure> {
         }
     }
     if lacks_daemon_part(folder) {
-        merge.warnings.push(Warning::daemon_part_missing());
+        merge.whole.warnings.push(Warning::daemon_part_missing());
     }
     finish::<D>(merge, rows, &ledgers).map_err(Failure::Run)
 }
@@ -265,8 +265,7 @@ fn finish<D: Driver>(
 ) -> anyhow::Result<RunResult> {
     let mut seconds = seconds(&D::SPEC.series, rows)?;
     let missing = merge.missing();
-    let first = merge.first.take().context("no part was read")?;
-    let plan: Plan<D::Config> = serde_json::from_value(first.plan.clone()).context(
+    let plan: Plan<D::Config> = serde_json::from_value(merge.whole.plan.clone()).context(
         "the plan of the first part cannot be read: merge with the version that made the results",
     )?;
     let load = ValidPlan::new::<D>(plan)?;
@@ -279,11 +278,11 @@ fn finish<D: Driver>(
         reconciliation.apply(total, &mut seconds)?;
         count_open(&mut seconds);
     }
-    let of = first.part.as_ref().map_or(0, |part| part.of);
+    let of = merge.whole.part.as_ref().map_or(0, |part| part.of);
     let mut warnings = Vec::from_iter(Warning::shards_missing(&missing, of));
-    warnings.append(&mut merge.warnings);
+    warnings.append(&mut merge.whole.warnings);
     let unmeasured = merge.unmeasured.take();
-    warnings.extend(unmeasured.filter(|_| merge.daemon.is_none()));
+    warnings.extend(unmeasured.filter(|_| merge.whole.usage.daemon.is_none()));
     let was_raised = |kind| warnings.iter().any(|warning| warning.kind == kind);
     let ended_by = if was_raised(Kind::Interrupted) {
         EndedBy::Interrupt
@@ -308,12 +307,12 @@ fn finish<D: Driver>(
         ended_by: shares_operations.then_some(ended_by),
         daemon_counts: daemon_counts.collect(),
         is_short,
-        workers: merge.threads,
+        workers: merge.whole.threads,
         thresholds: load.plan.thresholds(D::SPEC)?,
-        worker_cpu_pct: merge.worker_cpu_pct,
-        opening: merge.opening.take(),
+        worker_cpu_pct: merge.whole.audit_inputs.worker_cpu_pct,
+        opening: merge.whole.audit_inputs.opening.take(),
         total: std::mem::replace(&mut merge.total, Tally::new(&D::SPEC.series)),
-        facts: facts(merge, first, warnings),
+        facts: merge.into_facts(warnings),
     };
     Ok(conclude::<D>(&load, observed))
 }
@@ -332,31 +331,4 @@ fn of_clocks(merge: &Merge, response: Option<&str>) -> Vec<Warning> {
     let clocks: Vec<Clock> = shards.clone().map(|shard| shard.clock).collect();
     let between = response.map(|response| Warning::latency_between_clocks(response, &clocks));
     uncertain.chain(between).collect()
-}
-
-/// Returns the fields of the result that do not follow from the totals; the rest is equal in all parts.
-fn facts(mut merge: Merge, first: RunResult, warnings: Vec<Warning>) -> RunResult {
-    RunResult {
-        resources: merge.take_resources(),
-        answer: merge.answer().cloned(),
-        wall_s: merge.wall_s,
-        daemon: DaemonInfo {
-            instances: merge.instances,
-            ..first.daemon
-        },
-        processes: merge.processes,
-        threads: merge.threads,
-        warnings,
-        usage: Usage {
-            daemon: merge.daemon,
-            driver: merge.driver,
-            system: merge.system,
-            disturbance: None,
-        },
-        services: merge.services,
-        faults: merge.faults,
-        part: None,
-        shards: merge.shards.into_values().collect(),
-        ..first
-    }
 }

@@ -163,10 +163,7 @@ impl<P: Protocol> DriverCli for Simple<P> {
         }
     }
 
-    fn target(
-        options: &LoadOptions,
-        _plan: &mut Plan<P::Settings>,
-    ) -> Result<Option<Target>, Failure> {
+    fn target(options: &LoadOptions) -> Result<Option<Target>, Failure> {
         let urls = options.urls.clone();
         Ok((!urls.is_empty()).then(|| Target::of_urls(urls)))
     }

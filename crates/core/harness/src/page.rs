@@ -30,7 +30,7 @@ pub fn write(folder: &Folder, result: &RunResult) -> anyhow::Result<PathBuf> {
     }
     let files = Files {
         own,
-        place: place(folder.path()),
+        page_path: page_path(folder.path()),
         ..Files::default()
     };
     let page = html::page(&std::slice::from_ref(result).into(), &files)
@@ -42,7 +42,7 @@ pub fn write(folder: &Folder, result: &RunResult) -> anyhow::Result<PathBuf> {
 
 /// Returns the end of the path of a page: by the names of at most three folders above it, a copy elsewhere is recognised.
 #[must_use]
-pub fn place(folder: &Path) -> String {
+pub fn page_path(folder: &Path) -> String {
     let folder = fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
     let names: Vec<_> = folder.iter().rev().take(3).collect();
     let path: PathBuf = names.into_iter().rev().collect();
@@ -124,7 +124,7 @@ mod tests {
             ("/r", "/r/report.html"),
             ("a b", "/a b/report.html"),
         ] {
-            assert_eq!(place(Path::new(folder)), expected);
+            assert_eq!(page_path(Path::new(folder)), expected);
         }
     }
 

@@ -37,7 +37,7 @@ use running_load::{LoadOutcome, RunningLoad};
 use seconds_spool::SecondsSpool;
 use warnings::measured_s;
 
-use crate::divided::{Program, PublishedDaemon};
+use crate::divided::{ProgramId, PublishedDaemon};
 use crate::exporter::Exporter;
 use crate::live::LiveFile;
 use crate::part::Part;
@@ -202,10 +202,11 @@ async fn prepare<'a, D: Driver>(
     let exporter = exporter(settings.metrics_addr, plan, subject, folder)?;
     let opening = Daemons::open(plan, subject, settings.listen, &progress);
     let daemons = unless_interrupted(signals, opening).await??;
+    // Before the check: the other parts connect to the daemon while this one checks the answers.
     settings.part.publish(|| PublishedDaemon {
         name: subject.name().to_owned(),
         target: daemons.target.clone(),
-        by: Program::this(&machine.hostname),
+        by: ProgramId::this(&machine.hostname),
     })?;
     let of_subject = |error| of_subject(error, subject);
     let driver = D::setup(plan, &daemons.target, &settings.workers_here()).map_err(of_subject)?;

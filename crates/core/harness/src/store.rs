@@ -9,10 +9,8 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::{Context as _, ensure};
 use load::redact;
-use measure::result::RunResult;
+use measure::result::{RunResult, SCHEMA};
 use tempfile::NamedTempFile;
-
-mod schema_1;
 
 /// Name of the file with everything about a run.
 pub const RESULT: &str = "result.json";
@@ -215,12 +213,15 @@ pub fn read_result(path: &Path) -> anyhow::Result<RunResult> {
     let text = fs::read(path).with_context(|| format!("reading {}", path.display()))?;
     let mut result: RunResult = serde_json::from_slice(&text)
         .with_context(|| format!("{} is not a complete result", path.display()))?;
+    ensure!(
+        result.schema == SCHEMA,
+        "{} has schema {}, and this version reads {SCHEMA}: use the version that wrote it, or run again",
+        path.display(),
+        result.schema
+    );
     result
         .check_intact()
         .with_context(|| format!("{} is not intact: restore it, or run again", path.display()))?;
-    if result.schema == 1 {
-        schema_1::complete(&mut result);
-    }
     // An older result may have been stored with secrets.
     redact::result(&mut result);
     Ok(result)
@@ -376,6 +377,14 @@ mod tests {
         );
         let error = format!("{:#}", read_result(&folder.join(RESULT)).unwrap_err());
         assert!(error.contains("not a complete result"), "{error}");
+        let old = RunResult {
+            schema: 1,
+            ..RunResult::default()
+        };
+        let text = serde_json::to_string(&old).unwrap();
+        fs::write(folder.join(RESULT), text).unwrap();
+        let error = format!("{:#}", read_result(&folder.join(RESULT)).unwrap_err());
+        assert!(error.contains("has schema 1"), "{error}");
         let error = format!("{:#}", Folder::at(Path::new("/proc/nowhere")).unwrap_err());
         assert!(error.contains("--into /proc/nowhere"), "{error}");
     }

@@ -71,6 +71,44 @@ impl Target {
         }
     }
 
+    /// Takes the targets out of a plan: a result names them apart from its load.
+    ///
+    /// # Errors
+    /// The plan names a daemon to launch, too.
+    pub fn from_plan<C>(plan: &mut Plan<C>) -> Result<Option<Self>, Invalid> {
+        let targets = std::mem::take(&mut plan.targets);
+        if targets.is_empty() {
+            return Ok(None);
+        }
+        if plan.daemon.is_some() {
+            let problem = "are daemons that already run, and `daemon` is one to launch: leave one of both out";
+            return Err(Invalid::new("targets", problem));
+        }
+        let address = |text: String| {
+            if text.starts_with(['/', '.']) {
+                Address::Socket(text.into())
+            } else {
+                Address::Url(text)
+            }
+        };
+        let addresses = targets.into_iter().map(address).collect();
+        Ok(Some(Self { addresses }))
+    }
+
+    /// Returns the targets as a plan names them, with the secrets in URLs.
+    #[must_use]
+    pub fn to_plan(&self) -> Vec<String> {
+        let text = |address: &Address| match address {
+            Address::Socket(path) => std::path::absolute(path)
+                .as_ref()
+                .unwrap_or(path)
+                .display()
+                .to_string(),
+            Address::Url(url) => url.clone(),
+        };
+        self.addresses.iter().map(text).collect()
+    }
+
     /// Returns the Unix sockets among the addresses.
     #[must_use]
     pub fn sockets(&self) -> Vec<PathBuf> {

@@ -110,9 +110,7 @@ fn without_unit<E: de::Error>(number: impl fmt::Display) -> E {
 
 /// Handles optional durations: `#[serde(default, with = "duration::optional")]`.
 pub mod optional {
-    use std::fmt;
-
-    use serde::de::{Error, Visitor};
+    use serde::Deserialize;
 
     use super::{Deserializer, Duration, Serializer};
 
@@ -137,30 +135,12 @@ pub mod optional {
     pub fn deserialize<'de, D: Deserializer<'de>>(
         deserializer: D,
     ) -> Result<Option<Duration>, D::Error> {
-        deserializer.deserialize_option(Optional)
+        let some = Option::<WithUnit>::deserialize(deserializer)?;
+        Ok(some.map(|WithUnit(duration)| duration))
     }
 
-    struct Optional;
-
-    impl<'de> Visitor<'de> for Optional {
-        type Value = Option<Duration>;
-
-        fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-            formatter.write_str("a time such as \"10s\"")
-        }
-
-        fn visit_none<E: Error>(self) -> Result<Self::Value, E> {
-            Ok(None)
-        }
-
-        fn visit_unit<E: Error>(self) -> Result<Self::Value, E> {
-            Ok(None)
-        }
-
-        fn visit_some<D: Deserializer<'de>>(self, some: D) -> Result<Self::Value, D::Error> {
-            super::deserialize(some).map(Some)
-        }
-    }
+    #[derive(Deserialize)]
+    struct WithUnit(#[serde(with = "super")] Duration);
 }
 
 #[cfg(test)]

@@ -37,6 +37,10 @@ pub struct Plan<D> {
     /// The daemon to launch, by the name of its manifest; absent if the driver's settings name a running one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub daemon: Option<String>,
+    /// The addresses of daemons that already run, as the driver takes them on its command line: URLs, or paths of sockets,
+    /// which begin with a slash or a dot. Instead of `daemon`; an address or a daemon on the command line takes precedence.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub targets: Vec<String>,
     /// Name, in the manifest's `[urls]`, of the daemon's URL to drive; if absent, its `url` or its socket.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub endpoint: Option<String>,
@@ -162,6 +166,7 @@ impl<D> Plan<D> {
             name: name.to_owned(),
             protocol: None,
             daemon: None,
+            targets: Vec::new(),
             endpoint: None,
             instances: 1,
             daemon_env: BTreeMap::new(),

@@ -13,7 +13,7 @@ mod load;
 
 /// A comparison of two figures.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Row {
+pub struct AuditRow {
     /// The subject of the comparison.
     pub what: String,
     /// The expected value.
@@ -28,7 +28,7 @@ pub struct Row {
     kind: Kind,
 }
 
-impl Row {
+impl AuditRow {
     fn new(
         what: impl Into<String>,
         expected: String,
@@ -54,7 +54,7 @@ impl Row {
 
 /// Returns all comparisons that the result allows.
 #[must_use]
-pub fn comparisons(result: &RunResult) -> Vec<Row> {
+pub fn comparisons(result: &RunResult) -> Vec<AuditRow> {
     let mut rows = Vec::new();
     // Faults and early ends distort the times; their own warnings report them.
     // A part of a divided run has a share of what the plan describes.

@@ -93,7 +93,7 @@ mod tests {
     /// Returns a run of 30 s that opens 100 connections a second for `ramp` seconds, and whose daemon needs `rss_kb` at a
     /// time and a number of connections.
     fn run(ramp: u64, rss_kb: impl Fn(f64, f64) -> f64) -> RunResult {
-        let text = include_str!("../tests/data/result-1.json");
+        let text = include_str!("../tests/data/result-2.json");
         let mut run: RunResult = serde_json::from_str(text).unwrap();
         run.counts.clear();
         let open = |at_s: f64| 100.0 * at_s.clamp(0.0, ramp as f64);

@@ -26,7 +26,7 @@ pub use audit_inputs::{
 };
 pub use series::{SecondSeries, SeriesResult};
 
-/// The version of the result format that this crate writes. Version 1 has neither `spec` nor `phases`.
+/// The version of the result format that this crate writes and reads.
 pub const SCHEMA: u32 = 2;
 
 /// A run of a plan against a daemon.

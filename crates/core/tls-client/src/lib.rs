@@ -15,8 +15,8 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::{
-    CertificateError, ClientConfig, ClientConnection, DigitallySignedStruct, RootCertStore,
-    SignatureScheme,
+    AlertDescription, CertificateError, ClientConfig, ClientConnection, DigitallySignedStruct,
+    RootCertStore, SignatureScheme,
 };
 
 use load::plan::Invalid;
@@ -115,6 +115,35 @@ impl TlsClient {
 #[must_use]
 pub fn tls_error(error: &io::Error) -> Option<&rustls::Error> {
     error.get_ref()?.downcast_ref()
+}
+
+/// Returns what to do about an error of a handshake; `no_tls` if the server does not seem to speak TLS.
+#[must_use]
+pub fn remedy(error: &io::Error, no_tls: &'static str) -> &'static str {
+    use rustls::Error::{AlertReceived, InvalidCertificate, PeerIncompatible};
+    match tls_error(error) {
+        Some(InvalidCertificate(
+            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
+        )) => "use a name that its certificate has, or accept any certificate with --tls-insecure",
+        // Other: a CA certificate that was not given.
+        Some(InvalidCertificate(CertificateError::UnknownIssuer | CertificateError::Other(_))) => {
+            "trust the CA that signed the certificate with --tls-ca FILE, or accept any certificate with --tls-insecure"
+        }
+        Some(InvalidCertificate(_)) => {
+            "give the server a valid certificate, or accept any with --tls-insecure"
+        }
+        Some(
+            AlertReceived(
+                AlertDescription::ProtocolVersion
+                | AlertDescription::HandshakeFailure
+                | AlertDescription::InsufficientSecurity,
+            )
+            | PeerIncompatible(_),
+        ) => {
+            "both sides have no version, cipher suite or curve in common: let the server accept TLS 1.2 or 1.3 with ECDHE on X25519, P-256 or P-384"
+        }
+        _ => no_tls,
+    }
 }
 
 /// Describes an error of a connection for a message; errors of TLS without the names of the TLS library.
@@ -277,20 +306,32 @@ mod tests {
     }
 
     #[test]
-    fn an_error_is_described_without_names_of_the_library() {
-        for (error, part) in [
+    fn an_error_is_described_without_names_of_the_library_and_has_a_remedy() {
+        for (error, part, to_do) in [
             (
                 rustls::Error::InvalidMessage(rustls::InvalidMessage::InvalidContentType),
                 "does not answer in TLS",
+                "write http://",
             ),
-            (CertificateError::UnknownIssuer.into(), "is not trusted"),
-            (CertificateError::Expired.into(), "has expired"),
+            (
+                CertificateError::UnknownIssuer.into(),
+                "is not trusted",
+                "--tls-ca FILE",
+            ),
+            (
+                CertificateError::Expired.into(),
+                "has expired",
+                "give the server a valid",
+            ),
             (
                 CertificateError::NotValidForName.into(),
                 "not valid for the name",
+                "use a name that",
             ),
         ] {
-            let text = describe(&io::Error::other(error));
+            let error = io::Error::other(error);
+            let (text, remedy) = (describe(&error), remedy(&error, "write http://"));
+            assert!(remedy.contains(to_do), "{remedy}");
             assert!(text.contains(part), "{text}");
             assert!(!text.contains("Invalid") && !text.contains("UnknownIssuer"));
         }

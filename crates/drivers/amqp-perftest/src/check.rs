@@ -26,7 +26,7 @@ pub enum Command {
 #[derive(Debug, Args)]
 pub struct CheckArgs {
     #[command(flatten)]
-    options: check::Options,
+    options: check::DaemonsToCheck,
     /// Check a running broker at this address instead [without a value: amqp://guest:guest@localhost:5672/]
     #[arg(long, value_name = "URI", num_args = 0..=1, default_missing_value = LOCAL, conflicts_with = "daemon")]
     uri: Option<String>,

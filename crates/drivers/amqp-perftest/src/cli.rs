@@ -96,8 +96,12 @@ impl DriverCli for Perftest {
     }
 
     /// Chooses the engine, so that plan and result name it.
-    fn target(options: &Options, plan: &mut Plan<Settings>) -> Result<Option<Target>, Failure> {
+    fn complete(_target: Option<&Target>, plan: &mut Plan<Settings>) -> Result<(), Failure> {
         plan.driver.engine = plan.driver.engine.chosen();
+        Ok(())
+    }
+
+    fn target(options: &Options) -> Result<Option<Target>, Failure> {
         let uri = lines_of_files("--uri", options.uri.clone())?;
         Ok((!uri.is_empty()).then(|| Target::of_urls(uri)))
     }

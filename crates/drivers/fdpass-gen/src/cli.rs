@@ -176,12 +176,15 @@ impl DriverCli for FdPass {
         options.load.apply(plan)
     }
 
-    fn target(options: &Options, plan: &mut Plan<Settings>) -> Result<Option<Target>, Failure> {
-        let target = options.socket.clone().map(Target::at);
+    fn target(options: &Options) -> Result<Option<Target>, Failure> {
+        Ok(options.socket.clone().map(Target::at))
+    }
+
+    fn complete(target: Option<&Target>, plan: &mut Plan<Settings>) -> Result<(), Failure> {
         if target.is_none() {
             configure_daemon(plan);
         }
-        Ok(target)
+        Ok(())
     }
 
     fn run_command(command: Command) -> Result<bool, Failure> {

@@ -33,7 +33,7 @@ const MISSING: &str = "/no-such-file.txt";
 #[derive(Debug, Args)]
 pub struct CheckOptions {
     #[command(flatten)]
-    options: check::Options,
+    options: check::DaemonsToCheck,
     /// Check servers that are already running: every URL must return the same response
     #[arg(value_name = "URL", conflicts_with = "daemon")]
     urls: Vec<String>,

@@ -114,13 +114,16 @@ impl DriverCli for HttpLoad {
         options.load.apply(plan)
     }
 
+    fn target(options: &Options) -> Result<Option<Target>, Failure> {
+        let urls = lines_of_files("URL", options.urls.clone())?;
+        Ok((!urls.is_empty()).then(|| Target::of_urls(urls)))
+    }
+
     /// Chooses the engine, and the path if all URLs have the same, so that the stored plan names them.
-    fn target(options: &Options, plan: &mut Plan<Settings>) -> Result<Option<Target>, Failure> {
-        let typed = lines_of_files("URL", options.urls.clone())?;
-        let urls = if typed.is_empty() {
-            url_of_daemon(plan).into_iter().collect()
-        } else {
-            typed.clone()
+    fn complete(target: Option<&Target>, plan: &mut Plan<Settings>) -> Result<(), Failure> {
+        let urls: Vec<String> = match target {
+            Some(target) => target.urls().map(str::to_owned).collect(),
+            None => url_of_daemon(plan).into_iter().collect(),
         };
         let mut paths = urls.iter().map(|url| path_of(url));
         let path = paths
@@ -128,8 +131,7 @@ impl DriverCli for HttpLoad {
             .filter(|first| paths.all(|path| path == *first));
         plan.driver.path = plan.driver.path.take().or(path);
         let tls = urls.iter().any(|url| url.starts_with("https:"));
-        plan.driver.choose_engine(tls)?;
-        Ok((!typed.is_empty()).then(|| Target::of_urls(typed)))
+        Ok(plan.driver.choose_engine(tls)?)
     }
 
     fn run_command(Command::Check(options): Command) -> Result<bool, Failure> {

@@ -1,4 +1,4 @@
-//! The implementations of HTTP: [`wire`] has this crate's own parser, [`hyper`] the library. `roles` decides for both.
+//! The implementations of HTTP: [`wire`] reads and writes itself, [`hyper`] is the library. `roles` decides for both.
 
 pub(crate) mod hyper;
 pub(crate) mod wire;

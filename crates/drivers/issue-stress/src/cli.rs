@@ -139,7 +139,7 @@ impl DriverCli for IssueStress {
         options.load.apply(plan)
     }
 
-    fn target(options: &Options, _plan: &mut Plan<Settings>) -> Result<Option<Target>, Failure> {
+    fn target(options: &Options) -> Result<Option<Target>, Failure> {
         let address = match (&options.socket, &options.target) {
             (Some(socket), _) => Address::Socket(socket.clone()),
             (None, Some(text)) if text.contains(':') => Address::Url(text.clone()),

@@ -29,7 +29,7 @@ const REACHING: [&str; 5] = ["transport", "auth", "headers", "namespace", "subpr
 #[derive(Debug, Args)]
 pub struct CheckOptions {
     #[command(flatten)]
-    options: check::Options,
+    options: check::DaemonsToCheck,
     /// Check servers that are already running
     #[arg(value_name = "URL", conflicts_with = "daemon")]
     urls: Vec<String>,

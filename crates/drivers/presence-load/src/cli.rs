@@ -121,7 +121,7 @@ impl DriverCli for PresenceLoad {
         options.load.apply(plan)
     }
 
-    fn target(options: &Options, _plan: &mut Plan<Settings>) -> Result<Option<Target>, Failure> {
+    fn target(options: &Options) -> Result<Option<Target>, Failure> {
         let urls = [options.urls.as_slice(), &options.url].concat();
         let urls = lines_of_files("URL", urls)?;
         Ok((!urls.is_empty()).then(|| Target::of_urls(urls)))

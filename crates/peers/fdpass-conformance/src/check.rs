@@ -28,7 +28,7 @@ const QUEUE: Duration = Duration::from_secs(5);
 #[derive(Debug, Args)]
 pub struct CheckArgs {
     #[command(flatten)]
-    options: check::Options,
+    options: check::DaemonsToCheck,
     /// Check a running daemon at this socket
     #[arg(long, value_name = "PATH", num_args = 0..=1, default_missing_value = REFERENCE_SOCKET, conflicts_with = "daemon")]
     socket: Option<PathBuf>,

@@ -19,12 +19,12 @@ struct Results {
 }
 
 /// The failure of an atomic batch, or of the database.
-enum Failure {
+enum BatchFailure {
     Operation,
     Database(Error),
 }
 
-impl From<Error> for Failure {
+impl From<Error> for BatchFailure {
     fn from(error: Error) -> Self {
         Self::Database(error)
     }
@@ -42,12 +42,12 @@ pub(crate) fn perform(
             if perform_all(changes, actor, batch, &mut answers)? {
                 Ok(())
             } else {
-                Err(Failure::Operation)
+                Err(BatchFailure::Operation)
             }
         });
         match whole {
-            Ok(()) | Err(Failure::Operation) => {}
-            Err(Failure::Database(error)) => return Err(error),
+            Ok(()) | Err(BatchFailure::Operation) => {}
+            Err(BatchFailure::Database(error)) => return Err(error),
         }
     } else {
         perform_all(changes, actor, batch, &mut answers)?;

@@ -30,7 +30,7 @@ const NODE: &str = "kubernetes.io/hostname";
 
 /// Options of the command.
 #[derive(Debug, Args)]
-pub(crate) struct Options {
+pub(crate) struct K8sOptions {
     #[command(flatten)]
     shared: super::RunOptions,
     /// Run this image, which has the programs in PATH, as packaging/Containerfile makes it
@@ -118,7 +118,7 @@ fn default_name(plan: &str) -> String {
 ///
 /// # Errors
 /// A wrong call, or objects that kubectl refuses.
-pub(super) fn run(project: &Project, options: &Options) -> Result<(), Failure> {
+pub(super) fn run(project: &Project, options: &K8sOptions) -> Result<(), Failure> {
     let job = Job::read(project, &options.shared).map_err(Failure::Call)?;
     let name = options.name.clone();
     let objects = Objects {
@@ -145,7 +145,7 @@ fn literal(word: &str) -> String {
 /// The objects of a run.
 struct Objects<'a> {
     job: &'a Job,
-    options: &'a Options,
+    options: &'a K8sOptions,
     name: String,
 }
 

@@ -16,7 +16,7 @@ use crate::quoted;
 
 /// Options of the command.
 #[derive(Debug, Args)]
-pub(crate) struct Options {
+pub(crate) struct SlurmOptions {
     #[command(flatten)]
     shared: super::RunOptions,
     /// Store the parts and the merged result in this folder, which all nodes reach
@@ -43,7 +43,7 @@ pub(crate) struct Options {
 ///
 /// # Errors
 /// A wrong call, or a job that sbatch refuses.
-pub(super) fn run(project: &Project, options: &Options) -> Result<(), Failure> {
+pub(super) fn run(project: &Project, options: &SlurmOptions) -> Result<(), Failure> {
     let job = Job::read(project, &options.shared).map_err(Failure::Call)?;
     let program = match &options.program {
         Some(program) => program.clone(),
@@ -77,7 +77,7 @@ pub(super) fn run(project: &Project, options: &Options) -> Result<(), Failure> {
 ///
 /// The daemon and the shards are two steps of one job. As components of a heterogeneous job they would not survive the loss
 /// of a node: Slurm then ends or requeues the first component, with the script, whatever `--no-kill` says.
-fn script(job: &Job, options: &Options, program: &str, folder: &str) -> String {
+fn script(job: &Job, options: &SlurmOptions, program: &str, folder: &str) -> String {
     let shared = &options.shared;
     let shards = shared.shards;
     let load_nodes = shards.div_ceil(options.tasks_per_node);

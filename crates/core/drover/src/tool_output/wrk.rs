@@ -24,7 +24,7 @@ pub(super) fn is_output(text: &str) -> bool {
 
 /// The kind of latency in a distribution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum Part {
+enum LatencyPart {
     #[default]
     Plain,
     /// wrk2: measured from the intended start.
@@ -37,9 +37,9 @@ enum Part {
 #[derive(Debug, Default)]
 struct Parser {
     run: ToolReport,
-    /// The latencies of each [`Part`], and the part that the lines are about.
+    /// The latencies of each [`LatencyPart`], and the part that the lines are about.
     latencies: [SeriesSummary; 3],
-    part: Part,
+    part: LatencyPart,
     is_wrk2: bool,
     requests: Option<u64>,
     began: bool,
@@ -133,9 +133,9 @@ impl Parser {
     fn distribution(&mut self, rest: &str) {
         self.is_wrk2 |= rest.contains("HdrHistogram");
         self.part = match rest {
-            rest if rest.contains("Uncorrected") => Part::Uncorrected,
-            rest if rest.contains("HdrHistogram") => Part::Recorded,
-            _ => Part::Plain,
+            rest if rest.contains("Uncorrected") => LatencyPart::Uncorrected,
+            rest if rest.contains("HdrHistogram") => LatencyPart::Recorded,
+            _ => LatencyPart::Plain,
         };
     }
 
@@ -144,7 +144,7 @@ impl Parser {
         let mut values = rest.split_whitespace();
         let mut next = || values.next().ok_or("expected three times and a share");
         let (mean, _deviation, largest) = (next()?, next()?, next()?);
-        let plain = &mut self.latencies[Part::Plain as usize];
+        let plain = &mut self.latencies[LatencyPart::Plain as usize];
         plain.mean_ns = time(mean);
         plain.max_ns = time(largest).map(|ns| ns.round() as u64);
         Ok(())

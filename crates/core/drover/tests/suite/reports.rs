@@ -50,9 +50,8 @@ fn a_report_is_rebuilt_from_the_files_as_it_was() {
     let pages = ["report.md", "summary.md", "report.html"].map(|name| suite.join(name));
     let before = pages.clone().map(|page| fs::read_to_string(page).unwrap());
     assert!(before.iter().all(|page| page.len() > 500));
-    let links = before[2].split("<a href=\"").skip(1);
-    let links = links.filter_map(|link| link.split('"').next());
-    let links: Vec<&str> = links.filter(|link| !link.starts_with('#')).collect();
+    let links = before[2].split("<a class=\"file\" href=\"").skip(1);
+    let links: Vec<&str> = links.filter_map(|link| link.split('"').next()).collect();
     for file in [
         "plan.toml",
         "suite.json",

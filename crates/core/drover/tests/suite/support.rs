@@ -47,7 +47,7 @@ impl Project {
             project.daemon(daemon, "true");
         }
         let template =
-            Path::new(env!("CARGO_MANIFEST_DIR")).join("../measure/tests/data/result-1.json");
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("../measure/tests/data/result-2.json");
         fs::copy(template, project.path("template.json")).unwrap();
         let driver = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/fake-gen.py");
         fs::create_dir(project.path("bin")).unwrap();

@@ -2,13 +2,12 @@
 
 use std::borrow::Cow;
 use std::ffi::OsString;
-use std::io;
 use std::process::ExitCode;
 
-use clap::error::ErrorKind;
+use clap::Command;
 use load::redact;
 
-use super::help;
+use super::pages::with_pages;
 use crate::failure::Failure;
 use crate::output;
 use load::plan::Invalid;
@@ -18,23 +17,22 @@ const HELP_WIDTH: usize = 100;
 /// Most columns of help: longer lines are hard to read.
 const MAX_HELP_WIDTH: usize = 120;
 
-/// Ends the program as clap does for a refused command line or for help. Secrets are redacted. Help fits the terminal.
+/// Adds what every program has besides its own command line: help that fits the terminal, and a hidden command that
+/// [writes its pages](super::write_pages).
+#[must_use]
+pub fn complete(program: Command) -> Command {
+    let width = output::columns().unwrap_or(HELP_WIDTH);
+    with_pages(program).term_width(width.min(MAX_HELP_WIDTH))
+}
+
+/// Ends the program as clap does for a refused command line or for help. Secrets are redacted.
 pub fn refuse(error: &clap::Error) -> ! {
     let message = error.render().to_string();
     if let (true, Cow::Owned(redacted)) = (error.use_stderr(), redact::text(&message)) {
         output::note(&redacted);
         std::process::exit(error.exit_code());
     }
-    if error.kind() != ErrorKind::DisplayHelp {
-        error.exit();
-    }
-    let width = output::columns().unwrap_or(HELP_WIDTH).min(MAX_HELP_WIDTH);
-    let printed = if output::is_screen(&io::stdout()) {
-        output::print(&help::fitted(&error.render().ansi().to_string(), width))
-    } else {
-        output::print(&help::fitted(&message, width))
-    };
-    std::process::exit(i32::from(printed.is_err()));
+    error.exit()
 }
 
 /// Returns `words` with each `@FILE` replaced by the non-empty lines of that file. Values in a file do not appear in

@@ -90,15 +90,19 @@ pub trait DriverCli: Driver<Config: clap::Args> {
     /// such as an unreadable file.
     fn apply(options: &Self::Options, plan: &mut Plan<Self::Config>) -> Result<(), Invalid>;
 
-    /// Returns the running daemons that the options name, and completes the plan for them, or for the daemon that it
-    /// names.
+    /// Returns the running daemons that the options name.
     ///
     /// # Errors
-    /// An address that can't be read, or a field of the plan that doesn't fit the target.
-    fn target(
-        options: &Self::Options,
-        plan: &mut Plan<Self::Config>,
-    ) -> Result<Option<Target>, Failure>;
+    /// An address that can't be read.
+    fn target(options: &Self::Options) -> Result<Option<Target>, Failure>;
+
+    /// Completes the plan for running daemons or, without any, for the daemon that it names.
+    ///
+    /// # Errors
+    /// A field of the plan that doesn't fit the target.
+    fn complete(_target: Option<&Target>, _plan: &mut Plan<Self::Config>) -> Result<(), Failure> {
+        Ok(())
+    }
 
     /// Runs a subcommand; false means that a check failed (exit code 1).
     ///
@@ -233,13 +237,18 @@ pub fn job<D: DriverCli>(mut typed: ArgMatches) -> Result<Job<D::Config>, Failur
     D::apply(&options, &mut plan)?;
     plan.instances = common.instances.unwrap_or(plan.instances);
     plan.thresholds.extend(common.threshold.iter().cloned());
-    plan.daemon = common.daemon.clone().or(plan.daemon);
     plan = plan.with_settings(&common.set)?;
     plan.measure_the_stages();
+    let typed = D::target(&options)?;
+    let target = match (&common.daemon, Target::from_plan(&mut plan)?) {
+        (None, planned) => typed.or(planned),
+        (Some(_), _) => typed,
+    };
+    plan.daemon = common.daemon.clone().or(plan.daemon);
     if plan.daemon.is_none() {
         plan.daemon = Some(D::PROGRAM.embedded.to_owned());
     }
-    let target = D::target(&options, &mut plan)?;
+    D::complete(target.as_ref(), &mut plan)?;
     mistaken::check_target(target.as_ref(), &command::<D>())?;
     if target.is_some() {
         plan.daemon = None;

@@ -13,12 +13,12 @@ pub struct PublishedDaemon {
     /// Its addresses.
     pub target: Target,
     /// The program that launched it.
-    pub by: Program,
+    pub by: ProgramId,
 }
 
 /// A program of a divided run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Program {
+pub struct ProgramId {
     /// Name of its machine.
     pub host: String,
     /// A name of the boot of its machine and of its PID namespace: programs with the same name see the same processes.
@@ -27,7 +27,7 @@ pub struct Program {
     pub pid: u32,
 }
 
-impl Program {
+impl ProgramId {
     /// Returns this program, on the machine `host`.
     pub(crate) fn this(host: &str) -> Self {
         let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();

@@ -59,8 +59,8 @@ fn programs_of_the_run_on_this_machine_are_no_strangers() {
     let folder = tempfile::tempdir().unwrap();
     let run = |role, share| part(folder.path(), role, share);
     let divided = run(Role::Load, Some(Share { index: 0, of: 3 }));
-    let this = Program::this("here");
-    let ready = |index: u64, program: Program| {
+    let this = ProgramId::this("here");
+    let ready = |index: u64, program: ProgramId| {
         let ready = Ready {
             of: 3,
             plan_sha256: String::new(),
@@ -69,13 +69,13 @@ fn programs_of_the_run_on_this_machine_are_no_strangers() {
         };
         write(&folder.path().join(format!("ready-{index}")), &ready).unwrap();
     };
-    let with_pid = |pid| Program {
+    let with_pid = |pid| ProgramId {
         pid,
         ..this.clone()
     };
     ready(0, this.clone());
     ready(1, with_pid(7));
-    let elsewhere = Program {
+    let elsewhere = ProgramId {
         processes: "another boot".to_owned(),
         ..with_pid(8)
     };
@@ -129,7 +129,7 @@ async fn the_start_is_set_once_every_shard_has_seen_both_probes_of_this_moment()
         of: 2,
         plan_sha256: second.plan_sha256.clone(),
         version: String::new(),
-        program: Program::this("here"),
+        program: ProgramId::this("here"),
     };
     write(&folder.path().join("ready-1"), &ready).unwrap();
     let start = tokio::spawn(async move { first.meet(START, "here").await });

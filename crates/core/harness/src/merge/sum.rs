@@ -6,12 +6,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use anyhow::{Context as _, anyhow, ensure};
 use measure::disturbance::Stalls;
 use measure::result::{
-    Answer, Cost, FaultResult, OpeningTime, Resources, RunResult, Second, SecondSeries,
-    ServiceResult,
+    Answer, AuditInputs, Cost, DaemonInfo, OpeningTime, Resources, RunResult, Second, SecondSeries,
+    Usage,
 };
 use measure::shard::{Role, RunPart, ShardSummary};
 use measure::spec::SeriesSpec;
-use measure::system::System;
 use measure::tally::{Decoder, Distribution, Series, Tally, merge_counts};
 use measure::usage::UsageSummary;
 use measure::warning::{Kind, Warning};
@@ -27,38 +26,15 @@ const LAG: &str = "lag";
 pub(super) struct Merge {
     /// The values recorded by all shards.
     pub(super) total: Tally,
-    /// The first part, which has what all parts share, such as the plan.
-    pub(super) first: Option<RunResult>,
+    /// The fields that all parts share, such as the plan, with the sum of the others. Its warnings come from single parts
+    /// and also hold for the whole.
+    pub(super) whole: RunResult,
     /// The shards, by index.
     pub(super) shards: BTreeMap<u64, ShardSummary>,
-    /// Warnings of single parts that also hold for the whole, with the name of the part.
-    pub(super) warnings: Vec<Warning>,
     /// The reason why the first part did not measure its daemon. It holds for the whole if no part did.
     pub(super) unmeasured: Option<Warning>,
-    /// Longest duration of a shard, seconds.
-    pub(super) wall_s: f64,
     /// Longest measured time of a shard, seconds.
     pub(super) measured_s: f64,
-    /// Processes of all shards.
-    pub(super) processes: u64,
-    /// Worker threads of all shards.
-    pub(super) threads: u64,
-    /// Resource use of the daemons of all parts.
-    pub(super) daemon: Option<UsageSummary>,
-    /// Resource use of all drivers.
-    pub(super) driver: Option<UsageSummary>,
-    /// Machine-wide figures of the daemon's machine, if they are of one machine.
-    pub(super) system: Option<System>,
-    /// Services of the daemon.
-    pub(super) services: Vec<ServiceResult>,
-    /// Faults injected into the daemons.
-    pub(super) faults: Vec<FaultResult>,
-    /// CPU use of the busiest worker of all shards, percent of a core.
-    pub(super) worker_cpu_pct: Option<f64>,
-    /// The opening of connections before the load, complete if it was in all shards.
-    pub(super) opening: Option<OpeningTime>,
-    /// Daemon instances that the parts launched or connected to.
-    pub(super) instances: u64,
     /// The daemons' counts by the name of the driver's counter, and whether they are complete.
     pub(super) daemon_counts: BTreeMap<String, (u64, bool)>,
     answers: Vec<Answer>,
@@ -73,22 +49,10 @@ impl Merge {
     pub(super) fn new(specs: &'static [SeriesSpec]) -> Self {
         Self {
             total: Tally::new(specs),
-            first: None,
+            whole: RunResult::default(),
             shards: BTreeMap::new(),
-            warnings: Vec::new(),
             unmeasured: None,
-            wall_s: 0.0,
             measured_s: 0.0,
-            processes: 0,
-            threads: 0,
-            daemon: None,
-            driver: None,
-            system: None,
-            services: Vec::new(),
-            faults: Vec::new(),
-            worker_cpu_pct: None,
-            opening: None,
-            instances: 0,
             daemon_counts: BTreeMap::new(),
             answers: Vec::new(),
             resources: BTreeMap::new(),
@@ -104,9 +68,10 @@ impl Merge {
     /// The part does not belong to the same run as the first, or is there already.
     pub(super) fn add(&mut self, mut result: RunResult) -> anyhow::Result<()> {
         let part = result.part.clone().context(NOT_A_PART)?;
-        if let Some(first) = &self.first {
-            same_run(first, &result, &part)?;
+        if self.whole.part.is_none() {
+            self.whole = shared(&result);
         }
+        same_run(&self.whole, &result, &part)?;
         if let Some(shard) = part.shard {
             ensure!(
                 !self.shards.contains_key(&shard),
@@ -115,54 +80,30 @@ impl Merge {
         }
         if part.role != Role::Daemon {
             self.add_values(&result, &part)?;
-        }
-        // The daemon's part waits for the results of all shards.
-        if part.role != Role::Daemon {
-            self.wall_s = self.wall_s.max(result.wall_s);
+            // The daemon's part waits for the results of all shards.
+            self.whole.wall_s = self.whole.wall_s.max(result.wall_s);
         }
         self.add_daemon(&result, &part);
         self.add_warnings(&mut result, &part);
         self.add_resources(&result, part.role);
         self.hosts.insert(result.machine.hostname.clone());
         if let Some(shard) = part.shard {
-            let summary = summary(&result, &part, shard);
-            self.shards.insert(shard, summary);
-            self.driver = beside(self.driver.take(), result.usage.driver.take());
-            self.processes += result.processes;
-            self.threads += result.threads;
-            self.worker_cpu_pct = most(self.worker_cpu_pct, result.audit_inputs.worker_cpu_pct);
-            self.opening = both(
-                self.opening.take(),
-                result.audit_inputs.opening.clone(),
-                |one, other| OpeningTime {
-                    complete: one.complete && other.complete,
-                    ..one
-                },
-            );
-            let throughput = result.throughput.as_ref();
-            let measured_s = throughput.map_or(0.0, |throughput| throughput.measured_s);
-            self.measured_s = self.measured_s.max(measured_s);
-        }
-        // What every part has itself was added; the rest is equal in all.
-        result.resources = Vec::new();
-        result.series = Vec::new();
-        if self.first.is_none() {
-            self.first = Some(result);
+            self.shards.insert(shard, summary(&result, &part, shard));
+            self.add_driver(result);
         }
         Ok(())
     }
 
     /// Returns the indices of the shards that are missing.
     pub(super) fn missing(&self) -> Vec<u64> {
-        let of = self.first.as_ref().and_then(|first| first.part.as_ref());
-        let of = of.map_or(0, |part| part.of);
+        let of = self.whole.part.as_ref().map_or(0, |part| part.of);
         (0..of)
             .filter(|shard| !self.shards.contains_key(shard))
             .collect()
     }
 
     /// Returns the answer that all shards got in their check, or `None` if they got none or different ones.
-    pub(super) fn answer(&self) -> Option<&Answer> {
+    fn answer(&self) -> Option<&Answer> {
         let first = self.answers.first()?;
         self.answers
             .iter()
@@ -180,9 +121,16 @@ impl Merge {
         self.hosts.len()
     }
 
-    /// Takes the resource use over time: the sum of all parts in each second.
-    pub(super) fn take_resources(&mut self) -> Vec<Resources> {
-        std::mem::take(&mut self.resources).into_values().collect()
+    /// Returns the fields of the result that do not follow from the totals, with these warnings.
+    pub(super) fn into_facts(self, warnings: Vec<Warning>) -> RunResult {
+        RunResult {
+            answer: self.answer().cloned(),
+            resources: self.resources.into_values().collect(),
+            warnings,
+            part: None,
+            shards: self.shards.into_values().collect(),
+            ..self.whole
+        }
     }
 
     fn add_values(&mut self, result: &RunResult, part: &RunPart) -> anyhow::Result<()> {
@@ -210,19 +158,21 @@ impl Merge {
             return;
         }
         self.has_daemon_part |= part.role == Role::Daemon;
-        self.instances = match part.role {
+        let whole = &mut self.whole;
+        whole.daemon.instances = match part.role {
             Role::Load => result.daemon.instances,
-            _ => self.instances + result.daemon.instances,
+            _ => whole.daemon.instances + result.daemon.instances,
         };
         if let Some(daemon) = &result.usage.daemon {
-            self.system = match self.daemon {
+            let usage = &mut whole.usage;
+            usage.system = match usage.daemon {
                 None => result.usage.system,
                 Some(_) => None,
             };
-            self.daemon = beside(self.daemon.take(), Some(daemon.clone()));
+            usage.daemon = beside(usage.daemon.take(), Some(daemon.clone()));
         }
-        self.services.extend(result.services.iter().cloned());
-        self.faults.extend(result.faults.iter().cloned());
+        whole.services.extend(result.services.iter().cloned());
+        whole.faults.extend(result.faults.iter().cloned());
         for compared in &result.audit_inputs.compared {
             let name = compared.name.clone();
             let (count, whole) = self.daemon_counts.entry(name).or_insert((0, true));
@@ -232,13 +182,31 @@ impl Merge {
         }
     }
 
+    /// Adds the figures of a shard's own program.
+    fn add_driver(&mut self, result: RunResult) {
+        let whole = &mut self.whole;
+        whole.processes += result.processes;
+        whole.threads += result.threads;
+        whole.usage.driver = beside(whole.usage.driver.take(), result.usage.driver);
+        let (sum, own) = (&mut whole.audit_inputs, result.audit_inputs);
+        sum.worker_cpu_pct = most(sum.worker_cpu_pct, own.worker_cpu_pct);
+        let opening = |one: OpeningTime, other: OpeningTime| OpeningTime {
+            complete: one.complete && other.complete,
+            ..one
+        };
+        sum.opening = both(sum.opening.take(), own.opening, opening);
+        let throughput = result.throughput.as_ref();
+        let measured_s = throughput.map_or(0.0, |throughput| throughput.measured_s);
+        self.measured_s = self.measured_s.max(measured_s);
+    }
+
     fn add_warnings(&mut self, result: &mut RunResult, part: &RunPart) {
         let host = &result.machine.hostname;
         for warning in result.warnings.drain(..) {
             if warning.kind == Kind::DaemonNotMeasured {
                 self.unmeasured.get_or_insert(warning);
             } else if warning.kind.is_local() {
-                self.warnings.push(warning.of_part(part.shard, host));
+                self.whole.warnings.push(warning.of_part(part.shard, host));
             }
         }
     }
@@ -270,6 +238,27 @@ impl Merge {
 
 fn unknown(series: &str) -> anyhow::Error {
     anyhow!("the series `{series}` is unknown: merge with the version that made the results")
+}
+
+/// Returns the fields that all parts have in common with this one; its own are empty.
+fn shared(part: &RunResult) -> RunResult {
+    RunResult {
+        daemon: DaemonInfo {
+            instances: 0,
+            ..part.daemon.clone()
+        },
+        wall_s: 0.0,
+        processes: 0,
+        threads: 0,
+        usage: Usage::default(),
+        audit_inputs: AuditInputs::default(),
+        warnings: Vec::new(),
+        series: Vec::new(),
+        resources: Vec::new(),
+        services: Vec::new(),
+        faults: Vec::new(),
+        ..part.clone()
+    }
 }
 
 fn same_run(first: &RunResult, result: &RunResult, part: &RunPart) -> anyhow::Result<()> {

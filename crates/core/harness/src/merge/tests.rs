@@ -125,17 +125,25 @@ fn the_sum_of_shards_has_all_their_values_and_names_what_is_missing() {
         (3_000, 2_985, 9)
     );
     // The shards have observed the daemon of the daemon's part, which counts once.
-    assert_eq!(merge.daemon.unwrap().rss_peak_kb, 77_777);
+    assert_eq!(merge.whole.usage.daemon.unwrap().rss_peak_kb, 77_777);
     let driver = one.usage.driver.unwrap();
-    assert_eq!(merge.driver.unwrap().rss_peak_kb, 3 * driver.rss_peak_kb);
+    assert_eq!(
+        merge.whole.usage.driver.unwrap().rss_peak_kb,
+        3 * driver.rss_peak_kb
+    );
     // Unfinished operations are a shard's own; too few samples are not.
     let own = Warning::unfinished(2, measure::warning::EndedBy::Plan).unwrap();
-    let kinds: Vec<_> = merge.warnings.iter().map(|warning| warning.kind).collect();
+    let kinds: Vec<_> = merge
+        .whole
+        .warnings
+        .iter()
+        .map(|warning| warning.kind)
+        .collect();
     assert!(kinds.iter().all(|kind| *kind == own.kind), "{kinds:?}");
     assert!(
-        merge.warnings[1].message.starts_with("shard 0 on "),
+        merge.whole.warnings[1].message.starts_with("shard 0 on "),
         "{:?}",
-        merge.warnings[1]
+        merge.whole.warnings[1]
     );
 }
 

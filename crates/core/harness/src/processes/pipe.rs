@@ -110,6 +110,7 @@ pub(crate) async fn process<D: Driver>() -> anyhow::Result<()> {
     let nothing = serde_json::Value::Null;
     let starting = RunningShare::start(&driver, &load, &settings, &spec.target, &nothing, "");
     let mut share = starting.await?;
+    // Not earlier: the threads of the workers would inherit it.
     limits::lower_thread_priority();
     let (mut running, mut orders) = (pipe.workers.count, pipe.orders);
     let mut stopped = None;

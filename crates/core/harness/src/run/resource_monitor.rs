@@ -370,6 +370,7 @@ impl ResourceMonitor {
                 .collect(),
         };
         let mut resources: Vec<Resources> = each().map(over_time).collect();
+        // The kernel's counters only grow: the time between two snapshots belongs to the later one.
         for (index, pair) in snapshots.windows(2).enumerate() {
             let held = quota(&[pair[0].driver_quota, pair[1].driver_quota]);
             resources[index + 1].throttled = held.map(|held| held.throttled);

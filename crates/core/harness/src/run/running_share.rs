@@ -90,6 +90,7 @@ impl RunningShare {
             .then(|| SharedOperations::new(settings.part.clone()));
         let limit = load.description.opening;
         let opening = limit.map(|_| Arc::new(OpeningPhase::new(count)));
+        // Before the common start, which would not wait until they have built their drivers.
         let processes = if count > here.count {
             let number = (settings.processes, settings.threads);
             Some(Processes::start::<D>(load, learned, target, number, here.shard).await?)

@@ -10,7 +10,7 @@ use crate::output;
 
 /// Options of every `check` command.
 #[derive(Debug, Args)]
-pub struct Options {
+pub struct DaemonsToCheck {
     /// Launch these daemons, named by their folders in daemons/ [default: all that serve the protocol of this program]
     #[arg(long, value_name = "NAME[,NAME…]", value_delimiter = ',')]
     daemon: Vec<String>,
@@ -50,7 +50,7 @@ pub fn print(findings: &[Finding]) -> Result<bool, Failure> {
 /// A wrong call, or a failure that has nothing to do with a daemon.
 pub fn check_daemons(
     protocol: &str,
-    options: &Options,
+    options: &DaemonsToCheck,
     mut check: impl FnMut(&str, &Endpoint) -> Vec<Finding>,
 ) -> Result<bool, Failure> {
     check_prepared(protocol, options, |launcher, prepared| {
@@ -82,7 +82,7 @@ pub fn check_daemons(
 /// As [`check_daemons`].
 pub fn check_prepared(
     protocol: &str,
-    options: &Options,
+    options: &DaemonsToCheck,
     mut check: impl FnMut(&Launcher, &Prepared) -> Vec<Finding>,
 ) -> Result<bool, Failure> {
     let root = launcher::root()?;

@@ -87,7 +87,7 @@ impl<C> Suite<C> {
                 return Err(Invalid::new("--daemon", problem).into());
             }
         };
-        let report = Report {
+        let report = CaseReport {
             subject: (self.subject, name),
             version,
             cases,
@@ -311,7 +311,7 @@ impl Finished {
 
 /// All cases of a daemon.
 #[derive(Debug, Serialize)]
-struct Report {
+struct CaseReport {
     /// The protocol's word for the daemon, and the name or address of this daemon.
     #[serde(flatten, serialize_with = "as_entry")]
     subject: (&'static str, String),
@@ -328,7 +328,7 @@ fn as_entry<S: Serializer>(
     serializer.collect_map([(key, value)])
 }
 
-impl Report {
+impl CaseReport {
     fn is_passed(&self) -> bool {
         self.cases.iter().all(Finished::is_passed)
     }
@@ -391,7 +391,7 @@ mod tests {
 
     use super::*;
 
-    fn report() -> Report {
+    fn report() -> CaseReport {
         let stream = [("socket_type", "stream")];
         let mut cases = vec![
             Finished::run("topic a.# matches", [], || Ok(())),
@@ -401,7 +401,7 @@ mod tests {
         for case in &mut cases {
             case.ms = 12;
         }
-        Report {
+        CaseReport {
             subject: ("broker", "some-daemon".to_owned()),
             version: Some("some-daemon 1.0".to_owned()),
             cases,

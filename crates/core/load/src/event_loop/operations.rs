@@ -138,7 +138,7 @@ struct Slot<C> {
 
 /// The clients of a group, and what is due.
 #[derive(Debug)]
-struct Group<C> {
+struct GroupClients<C> {
     free: Vec<Slot<C>>,
     /// Operations that are due while no client is free.
     waiting: VecDeque<Start>,
@@ -149,7 +149,7 @@ struct Group<C> {
 /// The clients of a worker, and their work. It is never borrowed across a wait.
 #[derive(Debug)]
 struct Clients<C> {
-    groups: Vec<Group<C>>,
+    groups: Vec<GroupClients<C>>,
     /// The work of futures: opening a client, running an operation, or both.
     jobs: VecDeque<(Slot<C>, Option<Operation>)>,
     /// Clients that the load waits for.
@@ -175,7 +175,7 @@ impl<C> Clients<C> {
             jobs.extend(slots.map(|slot| (slot, None)));
             first += clients;
         }
-        let groups = clients.iter().map(|clients| Group {
+        let groups = clients.iter().map(|clients| GroupClients {
             free: Vec::new(),
             waiting: VecDeque::new(),
             grows: *clients == 0,

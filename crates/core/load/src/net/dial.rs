@@ -1,9 +1,12 @@
 //! Opens connections without waiting, bound to the source addresses of the plan.
 
 use std::fmt;
-use std::net::SocketAddr;
+use std::io;
+use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::sys::socket::{
@@ -82,6 +85,25 @@ pub fn dial(peer: &Peer, sources: &mut Sources) -> Result<OwnedFd, Errno> {
         }
         Peer::Tcp(address) => dial_tcp(*address, sources),
     }
+}
+
+/// Connects, and waits for that no longer than `timeout`, as each read and write of the socket does.
+///
+/// # Errors
+/// The kernel's error; `TimedOut` or `WouldBlock` after the timeout.
+pub fn connect_within(peer: &Peer, timeout: Duration) -> io::Result<TcpStream> {
+    let stream = match peer {
+        Peer::Tcp(address) => {
+            let stream = TcpStream::connect_timeout(address, timeout)?;
+            stream.set_nodelay(true)?;
+            stream
+        }
+        // Nothing that is done with it depends on the kind of socket.
+        Peer::Unix(path) => OwnedFd::from(UnixStream::connect(path)?).into(),
+    };
+    stream.set_read_timeout(Some(timeout))?;
+    stream.set_write_timeout(Some(timeout))?;
+    Ok(stream)
 }
 
 /// Returns the outcome of a connection attempt that has ended.

@@ -3,10 +3,10 @@
 //!
 //! Source: RFC 9112; sections are cited where they decide. Where the RFC leaves a choice to the client:
 //!
-//! - `Transfer-Encoding` and `Content-Length` together are a fault ([`ResponseError::Length`]): §6.3 lets the first win and
-//!   says that the message "ought to be handled as an error"; a measured server has no excuse, and the rest of the
+//! - `Transfer-Encoding` and `Content-Length` together are a fault ([`ResponseError::Length`]): §6.3 lets the first win
+//!   and says that the message "ought to be handled as an error"; a measured server has no excuse, and the rest of the
 //!   connection can't be trusted.
-//! - Any transfer coding except a single `chunked` is a fault ([`ResponseError::Coding`]): the driver sends no `TE`, so none
+//! - Any transfer coding except a single `chunked` is a fault ([`ResponseError::Coding`]): drivers send no `TE`, so none
 //!   may be applied (§6.1, §7.4). So is `Transfer-Encoding` of HTTP/1.0.
 //! - In a head, a bare LF ends a line (§2.2), folded fields are accepted (§5.2), empty lines before it are skipped, and
 //!   the reason phrase may be missing together with its space (§4). A space before the colon is a fault (§5.1).

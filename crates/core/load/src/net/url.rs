@@ -1,6 +1,6 @@
-//! ServerUrls and paths as the URLs that people type name them.
+//! Servers and paths as the URLs that people type name them.
 
-use std::net::ToSocketAddrs as _;
+use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::path::PathBuf;
 
 use http::Uri;
@@ -14,7 +14,7 @@ use crate::redact;
 pub struct ServerUrl {
     /// The address to connect to.
     pub peer: Peer,
-    /// True for `https`.
+    /// True if the scheme means TLS.
     pub tls: bool,
     /// The host name, which the server's certificate must match.
     pub host: String,
@@ -34,11 +34,12 @@ impl ServerUrl {
         let shown = redact::uri(url);
         let wrong =
             |problem: &str| Invalid::new(format!("URL {shown}"), format!("{problem}: {remedy}"));
-        let tls_of = |name| schemes.iter().find(|(scheme, _)| *scheme == name);
-        if let Some(rest) = url
-            .strip_prefix("unix:")
-            .filter(|_| tls_of("unix").is_some())
-        {
+        let tls_of = |name| {
+            let known = schemes.iter().find(|(scheme, _)| *scheme == name);
+            known.map(|(_, tls)| *tls)
+        };
+        let socket = url.strip_prefix("unix:");
+        if let Some(rest) = socket.filter(|_| tls_of("unix").is_some()) {
             return Self::unix(rest).ok_or_else(|| wrong("has no socket path"));
         }
         if url.is_empty() {
@@ -59,10 +60,15 @@ impl ServerUrl {
             let meant_url = format!("{scheme}://{}", rest.trim_start_matches('/'));
             return Err(meant("has no scheme with ://", &meant_url));
         }
+        if !url.is_ascii() {
+            return Err(wrong(
+                "has characters beyond ASCII, which are percent-encoded in a path, and Punycode in a host",
+            ));
+        }
         let uri: Uri = url.parse().map_err(|error| wrong(&format!("{error}")))?;
         let scheme = uri.scheme_str().unwrap_or_default();
         let unsupported = || wrong(&format!("the scheme `{scheme}` is not supported"));
-        let (_, tls) = *tls_of(scheme).ok_or_else(unsupported)?;
+        let tls = tls_of(scheme).ok_or_else(unsupported)?;
         let authority = uri.authority().ok_or_else(|| wrong("has no host"))?;
         if authority.as_str().contains('@') {
             return Err(wrong(
@@ -79,16 +85,8 @@ impl ServerUrl {
                 .filter(|port| *port > 0)
                 .ok_or_else(|| wrong("its port is not between 1 and 65535"))?,
         };
-        let address = (host.as_str(), port)
-            .to_socket_addrs()
-            .map_err(|error| {
-                let problem = format!(
-                    "the host {host} can't be resolved ({error}): correct the name, or write an address such as 127.0.0.1"
-                );
-                Invalid::new(format!("URL {shown}"), problem)
-            })?
-            .next()
-            .ok_or_else(|| wrong(&format!("{host} has no address")))?;
+        let address = resolve(&host, port);
+        let address = address.map_err(|problem| Invalid::new(format!("URL {shown}"), problem))?;
         Ok(Self {
             peer: Peer::Tcp(address),
             tls,
@@ -99,6 +97,7 @@ impl ServerUrl {
     }
 
     /// Returns a placeholder server, for values that are the same for every server.
+    #[must_use]
     pub fn anywhere() -> Self {
         Self {
             peer: Peer::Unix(PathBuf::new()),
@@ -120,8 +119,19 @@ impl ServerUrl {
     }
 }
 
+/// Returns the first address of a host.
+fn resolve(host: &str, port: u16) -> Result<SocketAddr, String> {
+    let remedy = "correct the name, or write an address such as 127.0.0.1";
+    let addresses = (host, port).to_socket_addrs();
+    let mut addresses = addresses
+        .map_err(|error| format!("the host {host} can't be resolved ({error}): {remedy}"))?;
+    let first = addresses.next();
+    first.ok_or_else(|| format!("the host {host} has no address: {remedy}"))
+}
+
 /// Returns the path and query that a URL requests, also of one with placeholders for its host and port. An empty path is
 /// `/` (RFC 9110 §4.2.3), also before a query.
+#[must_use]
 pub fn path_of(url: &str) -> String {
     // A fragment is not part of a request.
     let url = url.split('#').next().unwrap_or_default();
@@ -203,6 +213,7 @@ mod tests {
             "http://127.0.0.1:99999/",
             "http://127.0.0.1:0/",
             "https://[::1]:http/",
+            "http://127.0.0.1/größe",
         ] {
             let error = parse(url).unwrap_err().to_string();
             assert!(

@@ -10,7 +10,7 @@ use super::{Due, Share, UserStage, nanoseconds, proportion};
 /// plain closed loop.
 #[derive(Debug)]
 pub(super) struct Users {
-    pieces: Vec<Piece>,
+    pieces: Vec<UserPiece>,
     /// Maximum number of users at once, over the whole curve.
     users: u64,
     /// Maximum number of sessions of one user.
@@ -26,14 +26,14 @@ pub(super) struct Users {
 
 /// A stage, and the values before it.
 #[derive(Debug, Clone, Copy)]
-struct Piece {
+struct UserPiece {
     begin_ns: u64,
     over_ns: u64,
     from: u64,
     to: u64,
 }
 
-impl Piece {
+impl UserPiece {
     /// Returns true if user `user` begins in this piece.
     fn starts_in(&self, user: u64) -> bool {
         (self.from..self.to).contains(&user)
@@ -61,7 +61,7 @@ impl Users {
         let (mut from, mut begin_ns) = (0, 0_u64);
         let piece = |stage: &UserStage| {
             let over_ns = nanoseconds(stage.over);
-            let piece = Piece {
+            let piece = UserPiece {
                 begin_ns,
                 over_ns,
                 from,
@@ -71,7 +71,7 @@ impl Users {
             begin_ns = begin_ns.saturating_add(over_ns);
             piece
         };
-        let pieces: Vec<Piece> = stages.iter().map(piece).collect();
+        let pieces: Vec<UserPiece> = stages.iter().map(piece).collect();
         let users = stages.iter().map(|stage| stage.users).max().unwrap_or(0);
         Self {
             // The number of sessions of a user is at most the number of rises of the curve.
@@ -132,7 +132,7 @@ impl Users {
 }
 
 /// Counts how often the curve begins to rise.
-fn rises(pieces: &[Piece]) -> u64 {
+fn rises(pieces: &[UserPiece]) -> u64 {
     let (mut rises, mut rising) = (0, false);
     for piece in pieces.iter().filter(|piece| piece.from != piece.to) {
         let up = piece.from < piece.to;

@@ -1,7 +1,7 @@
 //! Audits of counts: bytes and answers, connections and requests, operations and their outcomes, the driver's counts
 //! and the daemon's.
 
-use super::Row;
+use super::AuditRow;
 use crate::result::RunResult;
 use crate::spec::CounterRole;
 use crate::units;
@@ -15,7 +15,7 @@ const MIN_ANSWERS_PER_CONNECTION: u64 = 10;
 
 /// Compares the bytes per answer with the target's length before the run. If that length is not known, the row only
 /// shows the figure.
-pub(super) fn bytes(result: &RunResult) -> Option<Row> {
+pub(super) fn bytes(result: &RunResult) -> Option<AuditRow> {
     let answers = result
         .counted(CounterRole::Answers)
         .filter(|answers| *answers > 0)? as f64;
@@ -47,7 +47,7 @@ pub(super) fn bytes(result: &RunResult) -> Option<Row> {
         Some(_) => "bytes per answer, body",
         None => "bytes per answer, head and body",
     };
-    Some(Row::new(
+    Some(AuditRow::new(
         name,
         expected,
         show(found),
@@ -57,9 +57,9 @@ pub(super) fn bytes(result: &RunResult) -> Option<Row> {
 }
 
 /// Checks that no bytes arrived without a request, if the driver counts them.
-pub(super) fn excess(result: &RunResult) -> Option<Row> {
+pub(super) fn excess(result: &RunResult) -> Option<AuditRow> {
     let excess = result.counted(CounterRole::ExcessBytes)?;
-    Some(Row::new(
+    Some(AuditRow::new(
         "bytes after the end of an answer",
         "0 B".to_owned(),
         format!("{} B", units::count(excess)),
@@ -69,7 +69,7 @@ pub(super) fn excess(result: &RunResult) -> Option<Row> {
 }
 
 /// Checks that a plan with keep-alive opened about one connection for each one open at once.
-pub(super) fn connections(result: &RunResult) -> Option<Row> {
+pub(super) fn connections(result: &RunResult) -> Option<AuditRow> {
     let inputs = &result.audit_inputs;
     let opened = result.counted(CounterRole::Opened);
     let opened = opened.filter(|_| inputs.reuses_connections)?;
@@ -89,7 +89,7 @@ pub(super) fn connections(result: &RunResult) -> Option<Row> {
     ]
     .into_iter()
     .fold(kept, u64::saturating_add);
-    Some(Row::new(
+    Some(AuditRow::new(
         "connections opened, with keep-alive",
         format!("at most {}", units::count(most)),
         units::count(opened),
@@ -106,14 +106,14 @@ fn most_held(result: &RunResult) -> u64 {
 }
 
 /// Compares the connections held open with those planned.
-pub(super) fn held(result: &RunResult) -> Option<Row> {
+pub(super) fn held(result: &RunResult) -> Option<AuditRow> {
     let planned = result.audit_inputs.held?;
     let (held, lost) = (most_held(result), result.total(CounterRole::Lost));
     let lost_too = match lost {
         0 => String::new(),
         lost => format!(", {} lost", units::count(lost)),
     };
-    Some(Row::new(
+    Some(AuditRow::new(
         "connections held, peak",
         format!("{}, none lost", units::count(planned)),
         format!("{}{lost_too}", units::count(held)),
@@ -123,13 +123,13 @@ pub(super) fn held(result: &RunResult) -> Option<Row> {
 }
 
 /// Compares the operations started with their outcomes.
-pub(super) fn operations(result: &RunResult) -> Option<Row> {
+pub(super) fn operations(result: &RunResult) -> Option<AuditRow> {
     let operations = &result.operations;
     let errors = result.errors.values().copied();
     let ended = errors
         .chain([operations.ok, operations.unfinished])
         .fold(0, u64::saturating_add);
-    let row = Row::new(
+    let row = AuditRow::new(
         "operations ok + failed + unfinished",
         format!("{} started", units::count(operations.started)),
         units::count(ended),
@@ -140,7 +140,7 @@ pub(super) fn operations(result: &RunResult) -> Option<Row> {
 }
 
 /// Compares the driver's counts with the daemon's.
-pub(super) fn compared(result: &RunResult) -> Vec<Row> {
+pub(super) fn compared(result: &RunResult) -> Vec<AuditRow> {
     let rows = result.audit_inputs.compared.iter().map(|compared| {
         let bound = match (compared.whole, compared.driver_short) {
             (true, false) => "",
@@ -148,7 +148,7 @@ pub(super) fn compared(result: &RunResult) -> Vec<Row> {
             (true, true) => "at least ",
             (false, true) => "about ",
         };
-        let row = Row::new(
+        let row = AuditRow::new(
             format!("{} by the daemon's count", compared.name),
             format!("{bound}{}", units::count(compared.driver)),
             units::count(compared.daemon),

@@ -1,6 +1,6 @@
 //! Audits of the load: concurrency, users, times and the driver's own CPU use, against the plan and the series.
 
-use super::{Row, ops_without_latency};
+use super::{AuditRow, ops_without_latency};
 use crate::result::{Lifetime, RunResult, StagedGroup};
 use crate::units;
 use crate::warning::{Kind, WORKER_CPU_LIMIT_PCT};
@@ -49,7 +49,7 @@ fn times(result: &RunResult, lifetime: &Lifetime) -> Option<Times> {
 
 /// Checks Little's law (L = λW; Little, 1961) over the whole run, from warm-up to drain. Such a run begins and ends
 /// with nothing open, so the mean number of open operations is rate times mean time without edge corrections.
-pub(super) fn concurrency(result: &RunResult) -> Option<Row> {
+pub(super) fn concurrency(result: &RunResult) -> Option<AuditRow> {
     let lifetime = result.audit_inputs.lifetime.as_ref()?;
     let times = times(result, lifetime)?;
     let means: Option<Vec<f64>> = result
@@ -80,7 +80,7 @@ pub(super) fn concurrency(result: &RunResult) -> Option<Row> {
     } else {
         (expected * (1.0 - CONCURRENCY_TOLERANCE) - turns - slack).max(0.0)
     };
-    Some(Row::new(
+    Some(AuditRow::new(
         "open operations, mean (Little's law)",
         accepted(expected, "= rate × time", least, most),
         units::number(found),
@@ -90,7 +90,7 @@ pub(super) fn concurrency(result: &RunResult) -> Option<Row> {
 }
 
 /// Checks Little's law for a closed loop, whose users run one operation after the other and are always busy.
-pub(super) fn users(result: &RunResult) -> Option<Row> {
+pub(super) fn users(result: &RunResult) -> Option<AuditRow> {
     let inputs = &result.audit_inputs;
     let (users, lifetime) = (inputs.users?, inputs.lifetime.as_ref()?);
     let measured_s = measured_s(result)?;
@@ -107,7 +107,7 @@ pub(super) fn users(result: &RunResult) -> Option<Row> {
     let missing = edge + unseen + ops_without_latency(result, times.timed) as f64;
     let least = users * (1.0 - MAX_IDLE_SHARE) - missing;
     let most = users * (1.0 + DURATION_TOLERANCE) + edge + 1.0;
-    Some(Row::new(
+    Some(AuditRow::new(
         "busy users, mean (rate × time)",
         accepted(users, "planned", least.max(0.0), most),
         units::number(busy),
@@ -132,7 +132,7 @@ fn load_s(result: &RunResult) -> f64 {
 }
 
 /// Compares the stages of each group with the seconds of load. Stages planned after the end were never run.
-pub(super) fn stages(result: &RunResult) -> Vec<Row> {
+pub(super) fn stages(result: &RunResult) -> Vec<AuditRow> {
     let load_s = load_s(result);
     let ran_s = result.phases.map_or(load_s, |phases| {
         load_s.min(phases.warmup_s + phases.measure_s)
@@ -140,7 +140,7 @@ pub(super) fn stages(result: &RunResult) -> Vec<Row> {
     let row = |group: &StagedGroup| {
         let least_s = least_s(group.planned_s - group.idle_tail_s);
         let [planned, least] = [group.planned_s, least_s].map(units::in_seconds);
-        Row::new(
+        AuditRow::new(
             format!("seconds of load for the stages of {}", group.group),
             format!("{planned} (at least {least})"),
             units::in_seconds(ran_s),
@@ -152,14 +152,14 @@ pub(super) fn stages(result: &RunResult) -> Vec<Row> {
 }
 
 /// Compares the time taken to open the connections with its limit.
-pub(super) fn opening(result: &RunResult) -> Option<Row> {
+pub(super) fn opening(result: &RunResult) -> Option<AuditRow> {
     let opening = result.audit_inputs.opening.as_ref()?;
     let missing = if opening.complete {
         ""
     } else {
         ", not all open"
     };
-    Some(Row::new(
+    Some(AuditRow::new(
         "seconds to open the connections, before the load",
         format!("at most {}", units::in_seconds(opening.limit_s)),
         format!("{}{missing}", units::in_seconds(opening.took_s)),
@@ -169,7 +169,7 @@ pub(super) fn opening(result: &RunResult) -> Option<Row> {
 }
 
 /// Compares the duration of the run, from its first start to the end of its drain, with its phases.
-pub(super) fn wall(result: &RunResult) -> Option<Row> {
+pub(super) fn wall(result: &RunResult) -> Option<AuditRow> {
     let planned_s = result.audit_inputs.load_s?;
     let ran_s = load_s(result);
     let least = least_s(planned_s - result.audit_inputs.idle_tail_s);
@@ -181,7 +181,7 @@ pub(super) fn wall(result: &RunResult) -> Option<Row> {
         Some(most) => format!("{planned} ({least} to {most})"),
         None => format!("{planned} (at least {least})"),
     };
-    Some(Row::new(
+    Some(AuditRow::new(
         "seconds from first start to the end",
         expected,
         units::in_seconds(ran_s),
@@ -191,12 +191,12 @@ pub(super) fn wall(result: &RunResult) -> Option<Row> {
 }
 
 /// Returns a row if no operation was due in the measured time of a run that only time ends and that holds no connections.
-pub(super) fn due(result: &RunResult) -> Option<Row> {
+pub(super) fn due(result: &RunResult) -> Option<AuditRow> {
     let (inputs, operations) = (&result.audit_inputs, &result.operations);
     let is_idle = operations.started == 0 && operations.missed == 0;
     let measures = inputs.load_s.is_some() && inputs.lifetime.is_some() && inputs.held.is_none();
     (is_idle && measures).then(|| {
-        Row::new(
+        AuditRow::new(
             "operations due in the measured time",
             "at least 1".to_owned(),
             "0".to_owned(),
@@ -218,9 +218,9 @@ fn accepted(expected: f64, name: &str, least: f64, most: f64) -> String {
 }
 
 /// Checks the CPU use of the busiest worker.
-pub(super) fn worker(result: &RunResult) -> Option<Row> {
+pub(super) fn worker(result: &RunResult) -> Option<AuditRow> {
     let used = result.audit_inputs.worker_cpu_pct?;
-    let row = Row::new(
+    let row = AuditRow::new(
         "CPU of the driver's busiest worker",
         format!("at most {WORKER_CPU_LIMIT_PCT:.0} % of a core"),
         format!("{used:.0} %"),

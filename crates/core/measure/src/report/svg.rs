@@ -77,7 +77,7 @@ pub(super) struct Axis {
 pub(super) struct Mark {
     /// Index of the daemon, which determines colour and shape.
     pub(super) daemon: usize,
-    pub(super) kind: Kind,
+    pub(super) kind: MarkKind,
     /// Line segments, separated by gaps in the data.
     pub(super) pieces: Vec<Vec<Point>>,
     /// Label at its end.
@@ -87,7 +87,7 @@ pub(super) struct Mark {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum MarkKind {
     /// The main line.
     Line,
     /// A thin line behind the main one.
@@ -104,7 +104,7 @@ pub(super) enum Kind {
     MedianStroke,
 }
 
-impl Kind {
+impl MarkKind {
     /// All kinds, from back to front.
     const BACK_TO_FRONT: [Self; 7] = [
         Self::Band,
@@ -130,7 +130,7 @@ impl Kind {
 }
 
 impl Mark {
-    pub(super) fn new(daemon: usize, kind: Kind, pieces: Vec<Vec<Point>>) -> Self {
+    pub(super) fn new(daemon: usize, kind: MarkKind, pieces: Vec<Vec<Point>>) -> Self {
         Self {
             daemon,
             kind,
@@ -190,7 +190,7 @@ impl Chart {
                 (self.draw_spans())
                 (self.axes())
                 @if let Some(heat) = &self.heat { (self.draw_heat(heat)) }
-                @for kind in Kind::BACK_TO_FRONT {
+                @for kind in MarkKind::BACK_TO_FRONT {
                     @for mark in self.marks.iter().filter(|mark| mark.kind == kind) {
                         (self.mark(mark, most))
                     }
@@ -226,8 +226,8 @@ impl Chart {
     fn mark(&self, mark: &Mark, most: usize) -> Markup {
         let class = format!("{} {}", mark.kind.class(), colour(mark.daemon));
         match mark.kind {
-            Kind::Dots | Kind::HollowDots => self.dots(mark, &class),
-            Kind::MedianStroke => {
+            MarkKind::Dots | MarkKind::HollowDots => self.dots(mark, &class),
+            MarkKind::MedianStroke => {
                 let stroke = |point: &Point| {
                     let (x, y) = self.position(*point);
                     format!("M{} {y}h36", x - 18)
@@ -241,7 +241,7 @@ impl Chart {
                     Some(_) => most / mark.pieces.len().max(1),
                     None => usize::MAX,
                 };
-                let close = kind == Kind::Band;
+                let close = kind == MarkKind::Band;
                 let lines: String = mark
                     .pieces
                     .iter()

@@ -522,7 +522,7 @@ fn old_results_without_the_newer_fields_make_a_page_too() {
     let Some(mut browser) = Browser::start() else {
         return;
     };
-    let old: Value = serde_json::from_str(include_str!("../data/result-1.json")).unwrap();
+    let old: Value = serde_json::from_str(include_str!("../data/result-2.json")).unwrap();
     let old = serde_json::from_value(old).unwrap();
     let page = html(&[old][..].into()).unwrap();
     for width in WIDTHS {
@@ -576,7 +576,7 @@ fn a_page_that_was_sent_alone_has_no_dead_links() {
     };
     let suite = [example::full()][..].into();
     for (place, links) in [("/report.html", 1), ("/go/100/1/report.html", 0)] {
-        place.clone_into(&mut files.place);
+        place.clone_into(&mut files.page_path);
         show(&mut browser, &page(&suite, &files).unwrap());
         assert_eq!(
             browser.value("document.querySelectorAll('.links a[href]').length"),

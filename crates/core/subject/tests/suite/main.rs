@@ -10,6 +10,7 @@ mod prepare;
 mod project;
 mod readiness;
 mod roles;
+mod schema;
 mod services;
 mod surroundings;
 mod trust;

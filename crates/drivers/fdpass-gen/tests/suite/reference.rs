@@ -1,9 +1,25 @@
-//! Tests that the page of this driver's names in `docs/` is up to date.
+//! Tests what this driver publishes about itself: its page in `docs/`, and the schema of its plans.
 
+use fdpass_gen::driver::FdPass;
+use harness::cli::{command, job};
+use harness_testing::options::{Needs, rows};
 use harness_testing::reference;
-use load::driver::Driver as _;
+use load::driver::Driver;
+use load::plan::Plan;
 
 #[test]
-fn the_page_of_names_is_that_of_the_specification() {
-    reference::check(<fdpass_gen::driver::FdPass>::SPEC);
+fn the_page_of_names_and_options_agrees_with_the_program() {
+    let needs = Needs {
+        defaults: &["rate", "stream-timeout"],
+        others: &[],
+    };
+    let rows = rows(&command::<FdPass>(), needs, |typed| {
+        job::<FdPass>(typed).map(|job| job.plan.to_table().unwrap())
+    });
+    reference::check(FdPass::SPEC, &rows);
+}
+
+#[test]
+fn the_schema_of_plans_agrees_with_their_type() {
+    reference::check_plan_schema::<Plan<<FdPass as Driver>::Config>>(FdPass::SPEC);
 }

@@ -1,13 +1,10 @@
 //! The request before the run, with its redirects.
 
 use std::io::{ErrorKind, Read as _, Write as _};
-use std::net::TcpStream;
-use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixStream;
 
 use anyhow::{Context as _, bail, ensure};
 use load::clock;
-use load::net::dial::Peer;
+use load::net::dial::connect_within;
 use load::net::http1::{Reader, RequestInfo};
 use load::net::url::ServerUrl;
 
@@ -72,7 +69,9 @@ fn fetch_once(
     requests: &Requests,
     hop: Option<&RedirectTarget>,
 ) -> anyhow::Result<Fetched> {
-    let mut stream = open(&server.peer)?;
+    let peer = &server.peer;
+    let stream = connect_within(peer, PREFLIGHT_TIMEOUT);
+    let mut stream = stream.map_err(|error| no_connection(peer, &error))?;
     let mut room = Vec::new();
     let asked = RequestInfo {
         head: settings.method == "HEAD",
@@ -122,16 +121,4 @@ fn fetch_once(
         }
     };
     Ok(content.fetched(answer.status, answer.body))
-}
-
-fn open(peer: &Peer) -> anyhow::Result<TcpStream> {
-    let stream = match peer {
-        Peer::Tcp(address) => TcpStream::connect_timeout(address, PREFLIGHT_TIMEOUT),
-        // Nothing below depends on the kind of socket.
-        Peer::Unix(path) => UnixStream::connect(path).map(|stream| OwnedFd::from(stream).into()),
-    };
-    let stream = stream.map_err(|error| no_connection(peer, &error))?;
-    stream.set_read_timeout(Some(PREFLIGHT_TIMEOUT))?;
-    stream.set_write_timeout(Some(PREFLIGHT_TIMEOUT))?;
-    Ok(stream)
 }

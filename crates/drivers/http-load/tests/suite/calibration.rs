@@ -1,6 +1,5 @@
 //! Calibration against a server whose delays are known: computed percentiles, and one stall.
 
-use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,26 +10,16 @@ use harness_testing::program::Program;
 use harness_testing::result::ResultFile;
 use load::clock;
 
+use crate::servers::{OK, answer_each};
+
 /// Answers `GET /NUMBER` until the client leaves.
-fn answer(mut stream: TcpStream, delays: &Delays) {
-    let mut came = Vec::new();
-    let mut buffer = [0; 4096];
-    while let Ok(length @ 1..) = stream.read(&mut buffer) {
-        let now = clock::now();
-        came.extend_from_slice(&buffer[..length]);
-        if !came.ends_with(b"\r\n\r\n") {
-            continue;
-        }
-        let text = String::from_utf8(std::mem::take(&mut came)).unwrap();
-        let number = text.split(['/', ' ']).nth(2).unwrap().parse().unwrap();
-        delays.hold(number, now);
-        if stream
-            .write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
-            .is_err()
-        {
-            return;
-        }
-    }
+fn answer(stream: TcpStream, delays: &Delays) -> Option<()> {
+    answer_each(stream, |request| {
+        let came = clock::now();
+        let number = request.split(['/', ' ']).nth(2).unwrap();
+        delays.hold(number.parse().unwrap(), came);
+        OK
+    })
 }
 
 /// A planned run with its expected result.

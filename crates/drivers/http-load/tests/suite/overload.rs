@@ -1,7 +1,6 @@
 //! Servers that are slower than the load, or that fail at first: the report says so, whatever becomes of the requests.
 
-use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -11,29 +10,15 @@ use harness_testing::peer;
 use harness_testing::program::CompletedRun;
 
 use crate::program::{adds_up, program};
-use crate::servers::OK;
+use crate::servers::{OK, answer_each};
 
 const FAILED: &str = "HTTP/1.1 500 Internal Server Error\r\nContent-Length: 0\r\n\r\n";
-
-/// Answers each request of a connection with what a function returns.
-fn answer(mut stream: TcpStream, response: impl Fn() -> &'static str) -> Option<()> {
-    let mut request = Vec::new();
-    loop {
-        let mut bytes = [0; 1024];
-        let read = stream.read(&mut bytes).ok().filter(|read| *read > 0)?;
-        request.extend_from_slice(&bytes[..read]);
-        if request.ends_with(b"\r\n\r\n") {
-            request.clear();
-            stream.write_all(response().as_bytes()).ok()?;
-        }
-    }
-}
 
 /// Starts a server that answers one request at a time, at most 100 in a second.
 fn slow() -> SocketAddr {
     let one_at_a_time = Mutex::new(());
     peer::serve(move |stream| {
-        answer(stream, || {
+        answer_each(stream, |_| {
             let _one = one_at_a_time.lock().unwrap();
             // The time that it works for a request: on a busy machine it is even slower.
             thread::sleep(Duration::from_millis(10));
@@ -82,7 +67,7 @@ fn a_rate_above_the_offered_one_is_noted_as_the_backlog_of_the_warm_up() {
     let server = peer::serve(move |stream| {
         // The check before the load has the first two.
         let is_of_load = connections.fetch_add(1, Ordering::Relaxed) >= 2;
-        answer(stream, || {
+        answer_each(stream, |_| {
             let mut was_held = held.lock().unwrap();
             if is_of_load && !*was_held {
                 *was_held = true;
@@ -105,7 +90,7 @@ fn a_rate_above_the_offered_one_is_noted_as_the_backlog_of_the_warm_up() {
 fn failures_of_the_warm_up_are_in_the_result() {
     let requests = AtomicU64::new(0);
     let server = peer::serve(move |stream| {
-        answer(stream, || match requests.fetch_add(1, Ordering::Relaxed) {
+        answer_each(stream, |_| match requests.fetch_add(1, Ordering::Relaxed) {
             // The check before the load has the first ones; the warm-up has 100.
             10..30 => FAILED,
             _ => OK,

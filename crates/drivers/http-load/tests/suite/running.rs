@@ -112,6 +112,32 @@ fn warning(ran: &CompletedRun, kind: &str) -> String {
 }
 
 #[test]
+fn a_printed_plan_drives_the_server_that_it_was_printed_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Python::start(folder.path(), 0);
+    let url = format!("{}page?x=1", server.url());
+    let load = ["-c", "1", "-d", "200ms", "--warmup", "0s"];
+    let printed = Command::new(PROGRAM)
+        .args(load)
+        .args([&url, "--print-plan"])
+        .output();
+    let plan = folder.path().join("plan.toml");
+    fs::write(&plan, printed.unwrap().stdout).unwrap();
+    let ran = program(&["--plan", plan.to_str().unwrap()]).run();
+    assert_eq!(text(&ran, "/daemon/target"), url);
+    assert_eq!(text(&ran, "/plan/driver/path"), "/page?x=1");
+    assert!(
+        ran.result["plan"].get("targets").is_none(),
+        "a target is no part of a load"
+    );
+    // A daemon to launch is another choice.
+    let both = format!("daemon = \"nginx\"\n{}", fs::read_to_string(&plan).unwrap());
+    fs::write(&plan, both).unwrap();
+    let words = ["targets", "`daemon`", "leave one of both out"];
+    program(&["--plan", plan.to_str().unwrap()]).refused(2, &words);
+}
+
+#[test]
 fn the_process_behind_a_url_is_measured_like_a_launched_one() {
     let folder = tempfile::tempdir().unwrap();
     let server = Python::start(folder.path(), 0);

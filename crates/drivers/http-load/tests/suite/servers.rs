@@ -1,5 +1,8 @@
 //! The servers of these tests.
 
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+
 use crate::scripted::{Scripted, Step};
 
 /// The engines.
@@ -27,6 +30,24 @@ pub(crate) fn well_at_first(then: Vec<Step>) -> Scripted {
         0 | 1 => answers(OK),
         _ => then.clone(),
     })
+}
+
+/// Answers each request of a connection, which has no body, with what a function returns.
+pub(crate) fn answer_each(
+    mut stream: TcpStream,
+    respond: impl Fn(&str) -> &'static str,
+) -> Option<()> {
+    let mut request = Vec::new();
+    loop {
+        let mut bytes = [0; 1024];
+        let read = stream.read(&mut bytes).ok().filter(|read| *read > 0)?;
+        request.extend_from_slice(&bytes[..read]);
+        if request.ends_with(b"\r\n\r\n") {
+            let response = respond(std::str::from_utf8(&request).ok()?);
+            stream.write_all(response.as_bytes()).ok()?;
+            request.clear();
+        }
+    }
 }
 
 pub(crate) fn url(server: &Scripted) -> String {

@@ -2,16 +2,15 @@
 
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::mem;
-use std::net::TcpStream;
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::AsFd as _;
 
 use anyhow::{Context as _, anyhow, bail, ensure};
 use load::clock;
-use load::net::dial::Peer;
+use load::net::dial::connect_within;
 use load::plan::Invalid;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use tls_client::{Socket, describe, tls_error};
+use tls_client::{Socket, describe, remedy, tls_error};
 
 use super::TIMEOUT;
 use crate::protocol::packet;
@@ -344,14 +343,10 @@ const NOT_ADMITTED: &str = "the namespace refused the connection";
 /// Describes why no session could be opened, with the remedy.
 fn no_session(error: &anyhow::Error) -> String {
     let io = error.root_cause().downcast_ref::<io::Error>();
-    let (problem, remedy) = match io.map(|io| (io, tls_error(io))) {
-        Some((io, Some(rustls::Error::InvalidCertificate(_)))) => (
+    let (problem, remedy) = match io.filter(|io| tls_error(io).is_some()) {
+        Some(io) => (
             describe(io),
-            "trust its certificate with --tls-ca FILE, or accept any with --tls-insecure",
-        ),
-        Some((io, Some(_))) => (
-            describe(io),
-            "check that the port uses TLS, or write http://",
+            remedy(io, "check that the port uses TLS, or write http://"),
         ),
         None if format!("{error:#}").contains(NOT_ADMITTED) => (
             format!("{error:#}"),
@@ -365,22 +360,15 @@ fn no_session(error: &anyhow::Error) -> String {
     format!("{problem}: {remedy}")
 }
 
-/// Opens a connection of TCP.
 fn dial(server: &Server) -> anyhow::Result<Socket> {
-    let Peer::Tcp(address) = &server.peer else {
-        let problem = "is a Unix socket: give the URL of a TCP port".to_owned();
-        return Err(wrong(server, problem).into());
-    };
-    let stream = TcpStream::connect_timeout(address, TIMEOUT).map_err(|error| {
+    let stream = connect_within(&server.peer, TIMEOUT).map_err(|error| {
         let problem = format!(
-            "cannot connect to {address} ({error}): start the server, correct the URL, or leave it out to have a server launched"
+            "cannot connect to {} ({error}): start the server, correct the URL, or leave it out to have a server launched",
+            server.peer
         );
         wrong(server, problem)
     })?;
-    stream.set_read_timeout(Some(TIMEOUT))?;
-    stream.set_write_timeout(Some(TIMEOUT))?;
-    stream.set_nodelay(true)?;
-    Ok(Socket::new(OwnedFd::from(stream), server.tls.as_ref())?)
+    Ok(Socket::new(stream, server.tls.as_ref())?)
 }
 
 fn wrong(server: &Server, problem: String) -> Invalid {

@@ -273,7 +273,7 @@ impl Audit {
         match kind {
             EventType::Update => {
                 let (n, t) = self.stamp((receiver, member), event, users, now)?;
-                let is_overtaken = sender.may_be_overtaken(hash(&event.conn_id));
+                let is_overtaken = || sender.may_be_overtaken(hash(&event.conn_id));
                 let is_new = self.update((receiver, member), n, is_overtaken, in_sequence);
                 (is_new && !is_own).then_some(t)
             }
@@ -450,7 +450,7 @@ impl Audit {
         &mut self,
         (receiver, member): (u32, u32),
         n: u32,
-        is_overtaken: bool,
+        is_overtaken: impl FnOnce() -> bool,
         in_sequence: Option<Arrival>,
     ) -> bool {
         let is_joining = self.receivers[receiver as usize].membership == Membership::Joining;
@@ -464,7 +464,7 @@ impl Audit {
         // of a connection that was cut after the join of the next one, which had their changes already.
         self.judge(match arrival {
             Arrival::Later { .. } => in_sequence,
-            Arrival::Again if is_overtaken => in_sequence,
+            Arrival::Again if is_overtaken() => in_sequence,
             late_or_again => Some(late_or_again),
         });
         if let Arrival::Later { lost } = arrival {

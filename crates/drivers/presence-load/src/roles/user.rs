@@ -265,7 +265,8 @@ impl User {
         !std::mem::replace(&mut self.has_opened, true)
     }
 
-    /// Registers the answer to its join, which came at `now`. Returns the time at which its connection was lost, if it was.
+    /// Registers the answer to its join, which came at `now`. Returns the time at which its connection was lost, if it
+    /// was.
     pub(super) fn join(&mut self, epoch: u64, is_degraded: bool, now: u64) -> Option<u64> {
         (self.phase, self.epoch) = (Phase::Joined, epoch);
         self.sender.joined_at = now;

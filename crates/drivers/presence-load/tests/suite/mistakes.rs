@@ -17,6 +17,10 @@ fn a_wrong_call_is_named_with_its_remedy() {
                 &["no scheme", "did you mean http://127.0.0.1:3000?"],
             ),
             refused(
+                &["http:/127.0.0.1:3000"],
+                &["did you mean http://127.0.0.1:3000?"],
+            ),
+            refused(
                 &["presence-deamon"],
                 &["did you mean --daemon presence-daemon?"],
             ),

@@ -188,6 +188,10 @@ impl Server {
 fn serve(mut stream: TcpStream, state: &Mutex<State>) -> Option<()> {
     stream.set_nodelay(true).ok()?;
     let mut key = String::new();
+    #[expect(
+        clippy::result_large_err,
+        reason = "tungstenite asks for this type of error"
+    )]
     let take_key = |request: &Request, response: Response| {
         let field = &request.headers()["sec-websocket-key"];
         key = String::from_utf8_lossy(field.as_bytes()).into_owned();

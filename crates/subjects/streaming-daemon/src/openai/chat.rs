@@ -42,11 +42,11 @@ struct Body<'a> {
 #[serde(untagged)]
 enum Messages<'a> {
     Given(&'a [&'a RawValue]),
-    Composed(Vec<Message<'a>>),
+    Composed(Vec<ChatMessage<'a>>),
 }
 
 #[derive(Debug, Serialize)]
-struct Message<'a> {
+struct ChatMessage<'a> {
     role: &'a str,
     content: &'a str,
 }
@@ -87,11 +87,11 @@ impl Chat<'_> {
         if let Some(given) = &self.messages {
             return Messages::Given(given);
         }
-        let system = self.system.as_deref().map(|content| Message {
+        let system = self.system.as_deref().map(|content| ChatMessage {
             role: "system",
             content,
         });
-        let prompt = Message {
+        let prompt = ChatMessage {
             role: "user",
             content: self.prompt.as_deref().unwrap_or_default(),
         };

@@ -2,16 +2,20 @@
 
 use std::path::{Path, PathBuf};
 
+use harness::drivers;
 use harness_testing::skip;
+use subject::manifest::Roots;
 
-/// Drivers: they print the plan of a call instead of running it.
-pub(crate) const DRIVERS: [&str; 5] = [
-    "fdpass-gen",
-    "amqp-perftest",
-    "http-load",
-    "presence-load",
-    "issue-stress",
-];
+use crate::docs::markdown::root;
+
+/// Returns the drivers of the workspace: they print the plan of a call instead of running it.
+pub(crate) fn drivers() -> Vec<String> {
+    let drivers = drivers::list(&Roots::from(&root()));
+    let names: Vec<String> = drivers.into_iter().map(|driver| driver.name).collect();
+    assert!(!names.is_empty(), "no driver was found");
+    names
+}
+
 /// Other programs, and the example of the page on drivers.
 pub(crate) const OTHERS: [&str; 4] = ["drover", "amqp-conformance", "issue", "echo-load"];
 
@@ -26,8 +30,9 @@ pub(crate) fn path(name: &str) -> PathBuf {
 
 /// Returns false, and reports the test as skipped, if one of these programs was not built.
 #[track_caller]
-pub(crate) fn are_built(names: &[&str]) -> bool {
-    let missing = names.iter().find(|name| !path(name).is_file());
+pub(crate) fn are_built(names: &[impl AsRef<str>]) -> bool {
+    let mut names = names.iter().map(AsRef::as_ref);
+    let missing = names.find(|name| !path(name).is_file());
     if let Some(name) = missing {
         skip(format!("{name}: cargo build --workspace --bins --examples"));
     }

@@ -46,9 +46,9 @@ pub(crate) fn may_use(one: &Member, other: &Member, for_tests: bool) -> bool {
     if TOOLS.contains(&used) {
         return !TOOLS.contains(&one.name.as_str());
     }
-    // Programs that users call are no libraries. Their manual pages are written from their command lines.
+    // Programs that users call are no libraries.
     if other.is_driver() || used == "drover" {
-        return one.name.ends_with("-pages");
+        return false;
     }
     match (one.room(), other.room()) {
         ("core", "core") => layer(&one.name) > layer(used) || other.is_test_support(),
@@ -85,7 +85,7 @@ impl Member {
         room.and_then(OsStr::to_str).expect("a room has a name")
     }
 
-    fn is_driver(&self) -> bool {
+    pub(crate) fn is_driver(&self) -> bool {
         let metadata = self.manifest["package"].get("metadata");
         metadata.is_some_and(|metadata| metadata.get("drover").is_some())
     }

@@ -82,11 +82,13 @@ impl ChunkState {
 }
 
 /// Appends a hexadecimal digit to a size; `None` if the result exceeds 64 bits.
+#[inline]
 fn append(size: u64, digit: u8) -> Option<u64> {
     let digit = char::from(digit).to_digit(16)?;
     size.checked_mul(16)?.checked_add(u64::from(digit))
 }
 
+#[inline]
 fn count(extra: &mut u16, limit: u16) -> Option<()> {
     *extra += 1;
     (*extra < limit).then_some(())

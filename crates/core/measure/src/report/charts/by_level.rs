@@ -4,7 +4,7 @@ use super::drawn::{Drawn, axis};
 use crate::report::columns::Column;
 use crate::report::comparison::{Comparison, Repetitions, is_counted, level_name};
 use crate::report::roles;
-use crate::report::svg::{Chart, Kind, Mark, Point, Scale, Size};
+use crate::report::svg::{Chart, Mark, MarkKind, Point, Scale, Size};
 use crate::result::RunResult;
 use crate::summary::SummaryStats;
 use crate::units;
@@ -155,15 +155,15 @@ fn of_daemon(
     if medians.is_empty() {
         return Drawn::default();
     }
-    let kinds = [Kind::Dots, Kind::HollowDots].into_iter().zip(dots);
+    let kinds = [MarkKind::Dots, MarkKind::HollowDots].into_iter().zip(dots);
     let drawn = kinds.filter(|(_, dots)| !dots.points.is_empty());
     let mut marks: Vec<Mark> = drawn
         .map(|(kind, dots)| Mark::new(daemon, kind, vec![dots.points]).named(dots.names))
         .collect();
     if medians.len() > 1 {
-        marks.push(Mark::new(daemon, Kind::Thin, vec![medians.clone()]));
+        marks.push(Mark::new(daemon, MarkKind::Thin, vec![medians.clone()]));
     }
-    marks.push(Mark::new(daemon, Kind::MedianStroke, vec![medians]).labelled(label));
+    marks.push(Mark::new(daemon, MarkKind::MedianStroke, vec![medians]).labelled(label));
     Drawn {
         marks,
         descriptions: vec![format!("{name}: {}", descriptions.join(", "))],

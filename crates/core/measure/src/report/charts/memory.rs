@@ -4,7 +4,7 @@ use super::drawn::{Drawn, axis};
 use crate::regression::LinearFit;
 use crate::report::comparison::Comparison;
 use crate::report::sections::{Slope, slopes};
-use crate::report::svg::{Chart, Kind, Mark, Point, Scale};
+use crate::report::svg::{Chart, Mark, MarkKind, Point, Scale};
 use crate::units;
 
 pub(super) fn draw(comparison: &Comparison<'_>) -> Chart {
@@ -29,7 +29,7 @@ pub(super) fn draw(comparison: &Comparison<'_>) -> Chart {
 /// Draws dots for the runs, and the fitted line if there is one.
 fn of_daemon(comparison: &Comparison<'_>, daemon: usize, label: &str, slope: &Slope) -> Drawn {
     let name = comparison.daemon(daemon);
-    let dots = |kind: Kind, points: &[(f64, f64)]| {
+    let dots = |kind: MarkKind, points: &[(f64, f64)]| {
         let points: Vec<Point> = points.iter().map(|(x, kb)| (*x, kb / 1024.0)).collect();
         let name_point = |(x, mib): &Point| {
             let (mib, x) = (units::significant(*mib), units::whole(*x));
@@ -40,8 +40,8 @@ fn of_daemon(comparison: &Comparison<'_>, daemon: usize, label: &str, slope: &Sl
     };
     let most = slope.points.iter().map(|(x, _)| *x).fold(0.0, f64::max);
     let kinds = [
-        (Kind::Dots, &slope.points),
-        (Kind::HollowDots, &slope.left_out),
+        (MarkKind::Dots, &slope.points),
+        (MarkKind::HollowDots, &slope.left_out),
     ];
     let dots = kinds
         .into_iter()
@@ -50,7 +50,7 @@ fn of_daemon(comparison: &Comparison<'_>, daemon: usize, label: &str, slope: &Sl
     let description = match &slope.line {
         Ok(line) => {
             let kib = units::significant(line.slope);
-            let fitted = Mark::new(daemon, Kind::Line, vec![ends(line, most)]);
+            let fitted = Mark::new(daemon, MarkKind::Line, vec![ends(line, most)]);
             marks.push(fitted.labelled(&format!("{kib} {label}")));
             format!("{name}: {kib} KiB per connection")
         }

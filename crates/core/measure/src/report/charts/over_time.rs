@@ -7,7 +7,7 @@ use super::timeline::Timeline;
 use crate::metrics;
 use crate::report::plain;
 use crate::report::roles;
-use crate::report::svg::{Axis, Chart, Kind, Mark, Point, Scale};
+use crate::report::svg::{Axis, Chart, Mark, MarkKind, Point, Scale};
 use crate::result::{RunResult, Second};
 use crate::summary::SummaryStats;
 use crate::tally::OK;
@@ -24,7 +24,7 @@ type PerSecond<'a> = &'a dyn Fn(&RunResult) -> Vec<(i64, f64)>;
 pub(super) fn latency(timeline: &Timeline<'_>, series: &str) -> Chart {
     let mut drawing = Drawing::new(timeline);
     drawing.has_band &= timeline.comparison.headline() == Some(series);
-    for (kind, key) in [(Kind::Dashed, "p50"), (Kind::Line, "p99")] {
+    for (kind, key) in [(MarkKind::Dashed, "p50"), (MarkKind::Line, "p99")] {
         drawing.add(kind, key, units::ms, " ms", &|run| {
             let values = run.seconds.iter().filter_map(|second| {
                 let value = metrics::in_second(second, series, key)?;
@@ -85,7 +85,7 @@ fn per_second(
     read: &dyn Fn(&Second) -> u64,
 ) -> Chart {
     let mut drawing = Drawing::new(timeline);
-    drawing.add(Kind::Line, "", units::whole, "/s", &|run| {
+    drawing.add(MarkKind::Line, "", units::whole, "/s", &|run| {
         let is_full = |second: &&Second| (second.second + 1) as f64 <= run.wall_s;
         // What is not counted before the measured time is not 0.
         let is_left_out = |second: &&Second| {
@@ -122,7 +122,7 @@ impl<'a> Drawing<'a> {
     /// Adds a line for each daemon, with a band behind a solid line whose runs differ.
     fn add(
         &mut self,
-        kind: Kind,
+        kind: MarkKind,
         name: &str,
         show: fn(f64) -> String,
         unit: &str,
@@ -140,10 +140,14 @@ impl<'a> Drawing<'a> {
             // A line is split at missing seconds.
             let pieces = || seconds.chunk_by(|one, next| next.0 - one.0 <= 1);
             if self.has_band
-                && kind == Kind::Line
+                && kind == MarkKind::Line
                 && seconds.iter().any(|(_, stats)| stats.differs())
             {
-                let band = Mark::new(repeated.daemon, Kind::Band, pieces().map(edges).collect());
+                let band = Mark::new(
+                    repeated.daemon,
+                    MarkKind::Band,
+                    pieces().map(edges).collect(),
+                );
                 self.drawn.marks.push(band);
             }
             let line = |piece: &[(i64, SummaryStats)]| {
@@ -153,7 +157,7 @@ impl<'a> Drawing<'a> {
                     .collect()
             };
             let mut mark = Mark::new(repeated.daemon, kind, pieces().map(line).collect());
-            if kind == Kind::Line {
+            if kind == MarkKind::Line {
                 mark = mark.labelled(&labels[repeated.daemon]);
             }
             self.drawn.marks.push(mark);

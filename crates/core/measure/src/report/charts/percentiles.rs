@@ -3,7 +3,7 @@
 use super::drawn::{Drawn, axis, has_repetitions};
 use crate::report::comparison::{Comparison, Repetitions};
 use crate::report::error::Error;
-use crate::report::svg::{Chart, Kind, Mark, Point, Scale};
+use crate::report::svg::{Chart, Mark, MarkKind, Point, Scale};
 use crate::result::RunResult;
 use crate::tally::Distribution;
 use crate::units;
@@ -61,8 +61,8 @@ fn of_daemon(
     if merged.is_empty() {
         return Drawn::default();
     }
-    let thin = |run| Mark::new(daemon, Kind::Thin, vec![curve(run, PER_NINE_BEHIND)]);
-    let line = Mark::new(daemon, Kind::Line, vec![curve(&merged, PER_NINE)]);
+    let thin = |run| Mark::new(daemon, MarkKind::Thin, vec![curve(run, PER_NINE_BEHIND)]);
+    let line = Mark::new(daemon, MarkKind::Line, vec![curve(&merged, PER_NINE)]);
     let mut marks: Vec<Mark> = behind.iter().map(thin).collect();
     marks.push(line.labelled(label));
     Drawn {

@@ -91,7 +91,13 @@ pub fn page(suite: &Suite, files: &Files) -> Result<String, Error> {
         }
     };
     // HTML allows these end tags to be omitted, which saves a tenth of a page of tables.
-    let page = document(&title, &body, comparison.daemons.len() == 1, &files.place).into_string();
+    let page = document(
+        &title,
+        &body,
+        comparison.daemons.len() == 1,
+        &files.page_path,
+    )
+    .into_string();
     Ok(["</td>", "</th>", "</tr>"]
         .into_iter()
         .fold(page, |page, tag| page.replace(tag, "")))
@@ -104,7 +110,7 @@ fn rank(id: &str) -> usize {
 }
 
 /// Wraps the body in a self-contained HTML document.
-fn document(title: &str, body: &Markup, has_one_daemon: bool, place: &str) -> Markup {
+fn document(title: &str, body: &Markup, has_one_daemon: bool, page_path: &str) -> Markup {
     html! {
         (DOCTYPE)
         html lang="en" {
@@ -117,7 +123,7 @@ fn document(title: &str, body: &Markup, has_one_daemon: bool, place: &str) -> Ma
                 title { (title) }
                 style { (PreEscaped(STYLE)) }
             }
-            body class=[has_one_daemon.then_some("one")] data-place=(place) {
+            body class=[has_one_daemon.then_some("one")] data-place=(page_path) {
                 (svg::shapes())
                 (body)
                 script { (PreEscaped(SCRIPT)) }

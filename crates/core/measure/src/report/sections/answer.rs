@@ -17,7 +17,7 @@ mod scope;
 pub(in crate::report) const COMMAND: &str = "to settle";
 
 /// Labelled sentences.
-type Facts = Vec<(&'static str, String)>;
+pub(super) type Facts = Vec<(&'static str, String)>;
 
 pub(super) fn sections(comparison: &Comparison<'_>) -> Vec<Section> {
     let facts = facts(comparison);

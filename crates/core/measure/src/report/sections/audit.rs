@@ -1,6 +1,6 @@
 //! Audit: every comparison of a single run; of several runs how many agree, and every failed row.
 
-use crate::audit::{self, Row as Compared};
+use crate::audit::{self, AuditRow as Compared};
 use crate::report::comparison::{Comparison, numbered};
 use crate::report::distinct;
 use crate::report::document::{Part, Section};

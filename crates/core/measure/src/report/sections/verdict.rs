@@ -5,6 +5,7 @@ use crate::report::distinct;
 use crate::report::document::{Part, Section};
 use crate::report::facts;
 use crate::report::plain;
+use crate::report::sections::answer::Facts;
 use crate::report::table::{Head, Row, Table};
 use crate::result::RunResult;
 use crate::summary::SummaryStats;
@@ -12,9 +13,6 @@ use crate::units::NONE;
 use crate::warning::{self, Severity, Verdict};
 
 const VERDICTS: [Verdict; 3] = [Verdict::Valid, Verdict::Suspect, Verdict::Invalid];
-
-/// Labelled sentences.
-type Facts = Vec<(&'static str, String)>;
 
 /// Builds the head of the report. What several runs have in common with a single one follows the answer.
 pub(super) fn sections(comparison: &Comparison<'_>) -> Vec<Section> {

@@ -1,7 +1,7 @@
 //! What the daemon used over time, and what was open.
 
 use super::{Drawing, PerSecond, Timeline};
-use crate::report::svg::{Chart, Kind};
+use crate::report::svg::{Chart, MarkKind};
 use crate::result::{Cost, Resources, RunResult};
 use crate::units;
 
@@ -42,7 +42,7 @@ fn line(
     read: PerSecond<'_>,
 ) -> Chart {
     let mut drawing = Drawing::new(timeline);
-    drawing.add(Kind::Line, "", units::significant, unit, read);
+    drawing.add(MarkKind::Line, "", units::significant, unit, read);
     drawing.finish_linear(name, title.to_owned(), "", (label, unit))
 }
 
@@ -53,12 +53,12 @@ pub(in crate::report::charts) fn connections(timeline: &Timeline<'_>) -> Chart {
     let by_daemon = runs.any(|run| run.resources.iter().any(|sample| sample.active.is_some()));
     let (kind, reading) = if by_daemon {
         (
-            Kind::Dashed,
+            MarkKind::Dashed,
             "Solid: counted by the daemon; dashed: counted by the driver.",
         )
     } else {
         (
-            Kind::Line,
+            MarkKind::Line,
             "Counted by the driver, at the end of each second.",
         )
     };
@@ -73,7 +73,7 @@ pub(in crate::report::charts) fn connections(timeline: &Timeline<'_>) -> Chart {
             .map(|(second, open)| (second as i64, open as f64))
             .collect()
     });
-    drawing.add(Kind::Line, "daemon", units::whole, "", &|run| {
+    drawing.add(MarkKind::Line, "daemon", units::whole, "", &|run| {
         by_sample(run, |sample| sample.active)
     });
     let title = "Open connections".to_owned();
@@ -83,7 +83,7 @@ pub(in crate::report::charts) fn connections(timeline: &Timeline<'_>) -> Chart {
 /// Draws the open requests of a driver that also holds idle connections.
 pub(in crate::report::charts) fn requests(timeline: &Timeline<'_>) -> Chart {
     let mut drawing = Drawing::new(timeline);
-    drawing.add(Kind::Line, "", units::whole, "", &|run| {
+    drawing.add(MarkKind::Line, "", units::whole, "", &|run| {
         if run.held().is_empty() {
             Vec::new()
         } else {

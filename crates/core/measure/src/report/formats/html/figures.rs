@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use crate::report::charts::Group;
 use crate::report::comparison::Comparison;
 use crate::report::plain;
-use crate::report::svg::{self, Chart, Kind, Size};
+use crate::report::svg::{self, Chart, MarkKind, Size};
 
 /// Maximum number of points per line.
 const POINTS: usize = 1_000;
@@ -53,7 +53,7 @@ fn figures(charts: &[Chart], most: usize) -> Markup {
 }
 
 fn figure(chart: &Chart, most: usize) -> Markup {
-    let dashed = chart.marks.iter().any(|mark| mark.kind == Kind::Dashed);
+    let dashed = chart.marks.iter().any(|mark| mark.kind == MarkKind::Dashed);
     let daemon = chart.heat.as_ref().map(|heat| heat.daemon);
     html! {
         figure id=(chart.id) data-d=[daemon] {

@@ -23,7 +23,7 @@ pub struct Files {
     pub runs: Vec<Vec<File>>,
     /// End of the page's path, such as `/quick/report.html`. A copy elsewhere has no files beside it, and shows their
     /// names without links; empty if the page is never apart from them.
-    pub place: String,
+    pub page_path: String,
 }
 
 impl Files {
