@@ -107,9 +107,8 @@ fn the_embedded_daemon_is_launched_and_the_result_is_whole() {
     assert_eq!(last[handoffs], "31", "30 and the check's");
 
     let page = std::fs::read_to_string(path.with_file_name("report.html")).unwrap();
-    let links = page.split("<a href=\"").skip(1);
-    let links = links.filter_map(|link| link.split('"').next());
-    let files: Vec<&str> = links.filter(|link| !link.starts_with('#')).collect();
+    let links = page.split("<a class=\"file\" href=\"").skip(1);
+    let files: Vec<&str> = links.filter_map(|link| link.split('"').next()).collect();
     assert!(
         files.starts_with(&["result.json", "resources.csv"]),
         "{files:?}"
