@@ -16,7 +16,8 @@ use crate::shared::{Service, Shared};
 
 /// Creates of a batch of the preload.
 const BATCH: u64 = 1_000;
-const ACTOR: &str = "issue-stress";
+/// Name with which this program creates issues of its own.
+pub(crate) const ACTOR: &str = "issue-stress";
 
 #[derive(Deserialize)]
 struct Count {
@@ -37,18 +38,24 @@ pub(crate) fn check(shared: &Shared) -> anyhow::Result<Checked> {
         Service::Daemon(socket) => check_daemon(shared, socket),
         Service::Peer(peer) => {
             let peer = peer.clone();
-            let prepared = std::thread::spawn(move || {
-                let runtime = tokio::runtime::Builder::new_current_thread()
-                    .enable_all()
-                    .build()?;
-                runtime.block_on(peer.prepare())
-            });
-            let Ok(prepared) = prepared.join() else {
-                bail!("the thread that prepares the database panicked");
-            };
-            prepared.map(|()| Checked::default())
+            in_runtime(async move { peer.prepare().await })?;
+            Ok(Checked::default())
         }
     }
+}
+
+/// Carries out requests to a database, on a thread of its own: the caller's may have a runtime already.
+pub(crate) fn in_runtime(
+    requests: impl Future<Output = anyhow::Result<()>> + Send + 'static,
+) -> anyhow::Result<()> {
+    let thread = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        runtime.block_on(requests)
+    });
+    let ended = thread.join();
+    ended.unwrap_or_else(|_| bail!("the thread of the requests to the database panicked"))
 }
 
 fn check_daemon(shared: &Shared, socket: &Path) -> anyhow::Result<Checked> {

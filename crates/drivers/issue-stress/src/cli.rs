@@ -6,6 +6,8 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use harness::cli::{DriverCli, Program, only_group, set_duration};
 use harness::failure::Failure;
+use harness::verify::EXIT_CODES;
+use harness::verify::check::DaemonsToCheck;
 use load::driver::{Address, Target};
 use load::duration;
 use load::plan::{Group, Invalid, Plan, Timeline};
@@ -13,6 +15,7 @@ use load::plan::{Group, Invalid, Plan, Timeline};
 use crate::benchmark::{self, BenchmarkArgs};
 use crate::driver::IssueStress;
 use crate::settings::{BULK, Scenario, Settings};
+use crate::smoke;
 
 /// The time of a run without a number of operations.
 const DURATION: Duration = Duration::from_secs(10);
@@ -57,6 +60,12 @@ struct LoadOptions {
 pub enum Command {
     /// Time create, update, list and ping through a daemon, directly, and by the program issue, in turns
     Benchmark(BenchmarkArgs),
+    /// Create an issue on real daemons and databases, and verify what an issue daemon then shows
+    ///
+    /// Without arguments, every daemon in daemons/ that serves the issue protocol is built, launched and checked. A daemon
+    /// whose tool is missing is skipped, unless DROVER_REQUIRE_ALL=1.
+    #[command(after_help = EXIT_CODES)]
+    Check(DaemonsToCheck),
 }
 
 impl LoadOptions {
@@ -152,8 +161,9 @@ impl DriverCli for IssueStress {
     }
 
     fn run_command(command: Command) -> Result<bool, Failure> {
-        let Command::Benchmark(args) = command;
-        benchmark::run(&args).map_err(Failure::Run)?;
-        Ok(true)
+        match command {
+            Command::Benchmark(args) => benchmark::run(&args).map_err(Failure::Run).map(|()| true),
+            Command::Check(options) => smoke::run(&options),
+        }
     }
 }

@@ -18,6 +18,7 @@ pub mod peers;
 mod probe;
 mod settings;
 mod shared;
+mod smoke;
 mod spec;
 mod validate;
 
