@@ -126,7 +126,7 @@ fn a_wrong_plan_is_named_with_its_line_and_its_field() {
         ("text.toml", plan("clients = 3", "clients = '3'")),
         ("field.toml", plan("clients", "client")),
         ("setting.toml", plan("path", "pth")),
-        ("missing.toml", plan("drain = '1s'", "")),
+        ("missing.toml", plan("name = 'mine'", "")),
         ("syntax.toml", plan("name = 'mine'", "name = mine")),
         ("negative.toml", plan("clients = 3", "clients = -3")),
         ("list.toml", plan("[[groups]]", "[groups]")),
@@ -169,7 +169,7 @@ fn a_wrong_plan_is_named_with_its_line_and_its_field() {
             ),
             refused(
                 &["--plan", "{dir}/missing.toml"],
-                &["timeline", "`drain` is missing", "add"],
+                &["`name` is missing", "add name ="],
             ),
             refused(&["--plan", "{dir}/syntax.toml"], &["line 1", "write TOML"]),
             refused(

@@ -105,13 +105,15 @@ fn is_zero(cell: &Cell) -> bool {
 }
 
 fn columns(table: &Table, shown: &[usize]) -> Markup {
+    let heads = || shown.iter().map(|index| &table.head[*index]);
     html! {
         div.scroll tabindex="0" role="region" aria-label=(table.caption) {
             table {
                 caption.said { (table.caption) }
+                @if heads().any(is_spare) { colgroup { @for head in heads() { col class=[is_spare(head).then_some("spare")]; } } }
                 thead { tr {
-                    @for head in shown.iter().map(|index| &table.head[*index]) {
-                        @if head.left_aligned { th.w scope="col" { (head.text) } } @else { th.spare[is_spare(head)] scope="col" { (head.text) } }
+                    @for head in heads() {
+                        @if head.left_aligned { th.w scope="col" { (head.text) } } @else { th scope="col" { (head.text) } }
                     }
                 } }
                 tbody { @for row in &table.rows { (line(table, row, shown)) } }
@@ -145,7 +147,7 @@ fn line(table: &Table, row: &Row, shown: &[usize]) -> Markup {
                 @if place == 0 { (first(text)) }
                 @else if table.head[index].left_aligned { td class=(text_classes(&text.median)) { (text.median) } }
                 @else if text.best { td.best { (figure(text)) } }
-                @else { td.spare[is_spare(&table.head[index])] { (figure(text)) } }
+                @else { td { (figure(text)) } }
             }
         }
     }
