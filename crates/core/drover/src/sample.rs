@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::{Context as _, anyhow};
 use clap::Args;
 use harness::failure::Failure;
+use harness::output;
 use harness::signals::Signals;
 use load::{clock, duration};
 use subject::usage::{Sampler, csv_header, csv_row};
@@ -76,7 +77,10 @@ impl SampleOptions {
         ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
         let mut sampler = Sampler::new(self.pid, &[]);
         let mut count: u64 = 0;
-        eprintln!("sampling process {} into {path}: Ctrl-C ends", self.pid);
+        output::note(&format!(
+            "sampling process {} into {path}: Ctrl-C ends",
+            self.pid
+        ));
         writeln!(file, "{}", csv_header()).with_context(|| path.to_string())?;
         loop {
             tokio::select! {
@@ -85,7 +89,7 @@ impl SampleOptions {
             }
             let sample = sampler.sample(clock::now());
             if sample.processes == 0 {
-                eprintln!("process {} has ended", self.pid);
+                output::note(&format!("process {} has ended", self.pid));
                 break;
             }
             // A page that does not come leaves its column empty: the process may be ending.
@@ -94,7 +98,7 @@ impl SampleOptions {
                 .with_context(|| format!("{path}: after {count} samples"))?;
             count += 1;
         }
-        eprintln!("{count} samples are in {path}");
+        output::note(&format!("{count} samples are in {path}"));
         Ok(())
     }
 

@@ -83,7 +83,7 @@ fn parse<D: DriverCli>(version: &'static str) -> Result<ArgMatches, Failure> {
     let mut command = complete(command::<D>()).version(version);
     let typed = command.try_get_matches_from_mut(&words);
     Ok(typed.unwrap_or_else(|mut error| {
-        mistaken::explain(&mut error, &command);
+        mistaken::explain(&mut error, &command, D::PROGRAM.foreign);
         if let (true, Some(note)) = (error.use_stderr(), variables::note(&D::SPEC.driver)) {
             output::note(&note);
         }

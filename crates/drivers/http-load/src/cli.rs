@@ -22,6 +22,69 @@ use options::LoadOptions;
 const WARMUP: &str = "Apply the load for this long before measuring; it is not counted. With stages it is their first part, and 0s without this option [default: 1s]";
 const THRESHOLD: &str = "Require a threshold, such as \"response.p99 <= 50ms\". It is added to the plan's; exit code 4 if missed. In k6's syntax: \"http_req_duration: p(95)<5\" (service time in milliseconds: sending, waiting, receiving), \"http_req_failed: rate<0.01\", \"checks: rate>0.99\", \"errors: rate<0.1\" (requests that failed or failed a check), \"http_reqs: rate>100\"";
 
+/// Options of curl, ab, hey, oha, wrk and k6 that mean something else here, or nothing.
+const FOREIGN: &[(&str, &str)] = &[
+    (
+        "-k",
+        "connections are kept open by default; to accept any certificate, use --tls-insecure",
+    ),
+    ("-L", "use --follow 10"),
+    ("--location", "use --follow 10"),
+    ("-I", "use --method HEAD"),
+    ("--head", "use --method HEAD"),
+    (
+        "-A",
+        "use -H 'User-Agent: …'; for a password, -H @FILE with the field Authorization",
+    ),
+    ("--user-agent", "use -H 'User-Agent: …'"),
+    (
+        "-a",
+        "use -H @FILE, with a line for the field Authorization (Basic, and NAME:PASSWORD in base64)",
+    ),
+    (
+        "--user",
+        "use -H @FILE, with a line for the field Authorization (Basic, and NAME:PASSWORD in base64)",
+    ),
+    (
+        "--basic-auth",
+        "use -H @FILE, with a line for the field Authorization (Basic, and NAME:PASSWORD in base64)",
+    ),
+    (
+        "-T",
+        "use -H 'Content-Type: …', or for a time limit --timeout",
+    ),
+    ("-C", "use -H 'Cookie: …'"),
+    ("--cookie", "use -H 'Cookie: …'"),
+    (
+        "-p",
+        "use --method POST --body-file FILE, or for parallel connections -c",
+    ),
+    ("-x", "there are no proxies: request the server itself"),
+    ("--proxy", "there are no proxies: request the server itself"),
+    ("-o", "use --output FILE, or --format csv"),
+    ("-i", "use --method HEAD, or for a number of requests -n"),
+    (
+        "--iterations",
+        "use -n, a number of requests for all connections together",
+    ),
+    (
+        "--script",
+        "there are no scripts: use --check, --header, --body-file, or {id} in the path",
+    ),
+    ("--host", "use -H 'Host: …'"),
+    ("--cpus", "use --threads"),
+    (
+        "--unix-socket",
+        "write the URL as unix:/path/of.socket:/path",
+    ),
+    ("--no-tui", "use --quiet"),
+    (
+        "--latency-correction",
+        "times count from the due time with --rate, always",
+    ),
+    ("--qps", "use --rate"),
+];
+
 /// Options of a run.
 #[derive(Debug, Args)]
 pub struct Options {
@@ -91,11 +154,34 @@ impl DriverCli for HttpLoad {
             "tls_insecure",
         ],
         renamed: &[("hold", "keep-open"), ("pacing", "timer")],
+        foreign: FOREIGN,
         ..Program::UNKNOWN
     };
 
-    /// Leaves the words as they are: wrk's `-c100` must not become a long option.
+    /// Leaves the words as they are: wrk's `-c100` must not become a long option. Options of other tools whose letters
+    /// have another meaning here are known by their values.
     fn words(typed: Vec<OsString>) -> Result<Vec<OsString>, Failure> {
+        for pair in typed.windows(2) {
+            let (Some(option), Some(value)) = (pair[0].to_str(), pair[1].to_str()) else {
+                continue;
+            };
+            let is_number = value.parse::<f64>().is_ok();
+            let remedy = match option {
+                "-u" if value.contains(':') => {
+                    "is a number of users here: for a password, use -H @FILE, with a line for the field Authorization"
+                }
+                "-d" if value.contains(['{', '=', '&']) => {
+                    "is a duration here: for a body, use --body"
+                }
+                "-q" if is_number => "hides the progress here: for a rate, use --rate",
+                "-s" if is_number => "is a stage here: for a time limit, use --timeout",
+                "-s" if value.ends_with(".lua") => {
+                    "is a stage here, and there are no scripts: use --check, --header, --body-file, or {id} in the path"
+                }
+                _ => continue,
+            };
+            return Err(Invalid::new(format!("{option} {value}"), remedy).into());
+        }
         Ok(typed)
     }
 

@@ -75,24 +75,24 @@ pub struct Settings {
     #[arg(long, help_heading = CONNECTIONS, value_name = "N", default_value_t = 1)]
     pub pipeline: u32,
     /// Use HTTP/2: negotiated over https:// (ALPN), with prior knowledge over http://
-    #[arg(long, help_heading = CONNECTIONS)]
+    #[arg(long, alias = "http2-prior-knowledge", help_heading = CONNECTIONS)]
     pub http2: bool,
     /// Keep N requests in flight on each connection (HTTP/2)
     #[arg(long, help_heading = CONNECTIONS, value_name = "N", default_value_t = 1)]
     pub streams: u32,
     /// Trust the certificates in this PEM file: CAs, or the server's own certificate [default: the CAs that this
     /// machine trusts]
-    #[arg(long, help_heading = CONNECTIONS, value_name = "FILE")]
+    #[arg(long, alias = "cacert", help_heading = CONNECTIONS, value_name = "FILE")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tls_ca: Option<PathBuf>,
     /// Accept any server certificate
-    #[arg(long, help_heading = CONNECTIONS)]
+    #[arg(long, aliases = ["insecure", "insecure-skip-tls-verify"], help_heading = CONNECTIONS)]
     pub tls_insecure: bool,
     /// Read all responses that have arrived before sending the next requests: more throughput, slightly later requests
     #[arg(long, help_heading = CONNECTIONS)]
     pub batch: bool,
     /// Set the request method
-    #[arg(long, short, help_heading = REQUESTS, value_name = "METHOD", default_value = "GET")]
+    #[arg(long, alias = "request", short_alias = 'X', short, help_heading = REQUESTS, value_name = "METHOD", default_value = "GET")]
     pub method: String,
     /// Request this path instead of the URL's. {id} in it becomes the number of the request, {id:N} that number modulo
     /// N
@@ -105,7 +105,7 @@ pub struct Settings {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub headers: Vec<String>,
     /// Send TEXT as the request body. Several are used in turn, and {id} is replaced as in the path
-    #[arg(long, short = 'b', help_heading = REQUESTS, value_name = "TEXT")]
+    #[arg(long, aliases = ["data", "data-raw"], short = 'b', help_heading = REQUESTS, value_name = "TEXT")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub body: Vec<String>,
     /// Send the file's content as the request body; several are used in turn, after the texts of --body
@@ -123,7 +123,7 @@ pub struct Settings {
     /// Fail a request as timeout if its response is not complete after this long. The run waits this long, plus one
     /// second, after --duration
     // It is also the timeout of the wait for a free connection.
-    #[arg(long, help_heading = REQUESTS, value_name = "DURATION", default_value = "30s", value_parser = duration::parse)]
+    #[arg(long, alias = "max-time", help_heading = REQUESTS, value_name = "DURATION", default_value = "30s", value_parser = duration::parse)]
     #[serde(with = "duration")]
     #[schemars(with = "duration::Text")]
     pub timeout: Duration,

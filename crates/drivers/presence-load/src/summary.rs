@@ -6,6 +6,7 @@ use load::plan::Plan;
 use load::recorder::{OK, STARTED};
 use measure::result::RunResult;
 use measure::tally::Tally;
+use measure::warning::Verdict;
 
 use crate::outcome::{self, count};
 use crate::settings::{Mode, Settings};
@@ -183,8 +184,11 @@ fn latency(result: &RunResult, label: &str, series: &str) -> String {
     )
 }
 
-/// Judges the median of the heartbeats by the reference's four classes.
+/// Judges the median of the heartbeats by the reference's four classes, in a run that can be judged.
 fn judgement(result: &RunResult) -> Option<String> {
+    if result.verdict != Verdict::Valid {
+        return None;
+    }
     let p50_ms = result.series("heartbeat")?.p50_ns as f64 / 1e6;
     let judged = JUDGEMENTS.iter().find(|(limit_ms, _)| p50_ms < *limit_ms);
     Some(match judged {

@@ -69,7 +69,7 @@ fn a_signal_ends_sampling_and_keeps_the_samples() {
 }
 
 #[test]
-fn what_can_not_be_sampled_is_refused_with_the_remedy() {
+fn a_call_without_a_process_a_page_or_a_new_file_is_refused_with_the_remedy() {
     let project = Project::new("");
     let own = std::process::id().to_string();
     let port = serve_page(|_, _| ("200 OK", "requests_total 1\nopen 2\n".to_owned())).to_string();

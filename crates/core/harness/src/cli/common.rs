@@ -42,7 +42,7 @@ pub struct Common {
     /// Start this many daemons, which share the load [default: 1, or the plan's number]
     #[arg(long, value_name = "N", value_parser = load::number::whole::<u64>)]
     pub instances: Option<u64>,
-    /// Require a threshold, such as "first_byte.p99 <= 50ms". It is added to the plan's; exit code 4 if missed
+    /// Require a threshold. It is added to the plan's; exit code 4 if missed
     #[arg(long, value_name = "TEXT")]
     pub threshold: Vec<String>,
     /// Print the plan as TOML and exit

@@ -9,6 +9,7 @@ use load::driver::{Driver, Target};
 use load::number;
 use load::plan::{Invalid, Plan};
 use measure::result::RunResult;
+use measure::spec::SeriesRole;
 use serde_json::{Value, json};
 
 use super::command::{refuse, two_dashes};
@@ -39,6 +40,8 @@ pub struct Program {
     pub main: &'static [&'static str],
     /// Options by their older names, each with the name of today, both without dashes.
     pub renamed: &'static [(&'static str, &'static str)],
+    /// Options of other tools that do not exist here, as they are typed, each with the way to say it here.
+    pub foreign: &'static [(&'static str, &'static str)],
 }
 
 impl Program {
@@ -51,6 +54,7 @@ impl Program {
         suspect: "suspect results",
         main: &[],
         renamed: &[],
+        foreign: &[],
     };
 }
 
@@ -139,6 +143,13 @@ pub fn command<D: DriverCli>() -> Command {
         D::PROGRAM.embedded
     );
     let command = command.mut_arg("daemon", |arg| arg.help(daemon));
+    let mut series = D::SPEC.series.iter();
+    let headline = series.find(|series| series.role == SeriesRole::Headline);
+    let threshold = format!(
+        "Require a threshold, such as \"{}.p99 <= 50ms\". It is added to the plan's; exit code 4 if missed",
+        headline.map_or("lag", |series| &series.name)
+    );
+    let command = command.mut_arg("threshold", |arg| arg.help(threshold));
     let command = variables::add(D::adapt(command), &D::SPEC.driver, D::PROGRAM.renamed);
     let command = help::with_lengths(command, D::PROGRAM.main);
     let about = D::PROGRAM.about.split("\n\n").next().unwrap_or_default();

@@ -27,17 +27,26 @@ pub(super) fn check_target(
     Ok(())
 }
 
-/// Adds to an error of clap what an unexpected word may mean.
-pub(super) fn explain(error: &mut clap::Error, commands: &clap::Command) {
+/// Adds to an error of clap what an unexpected word may mean. `foreign` are options of other tools, each with the way to
+/// say it here.
+pub(super) fn explain(error: &mut clap::Error, commands: &clap::Command, foreign: &[(&str, &str)]) {
     let word = [ContextKind::InvalidArg, ContextKind::InvalidSubcommand]
         .into_iter()
         .find_map(|kind| match error.get(kind) {
             Some(ContextValue::String(word)) => Some(word.clone()),
             _ => None,
         });
-    let Some(meant) = word.and_then(|word| meaning(&word, commands)) else {
-        return;
+    let Some(word) = word else { return };
+    let named = foreign.iter().find(|(option, _)| *option == word);
+    let meant = match named {
+        Some((_, answer)) => Some((*answer).to_owned()),
+        // Clap advises to pass a short option as a value, which nobody means.
+        None if word.starts_with('-') && !word.starts_with("--") => {
+            Some("--help lists all options".to_owned())
+        }
+        None => meaning(&word, commands),
     };
+    let Some(meant) = meant else { return };
     let tip = ContextValue::StyledStrs(vec![StyledStr::from(meant)]);
     error.insert(ContextKind::Suggested, tip);
 }

@@ -15,6 +15,8 @@ const CONNECT_RATE: f64 = 20_000.0;
 const WARMUP: Duration = Duration::from_secs(1);
 /// Default of `--duration`.
 const MEASURE: Duration = Duration::from_secs(10);
+/// Default of `--duration` with `--requests`, which end a run earlier.
+const LONGEST: Duration = Duration::from_secs(3_600);
 /// Default interval between two requests on a held connection, in seconds.
 const ROUND_S: f64 = 60.0;
 
@@ -39,7 +41,7 @@ pub(super) struct LoadOptions {
     stage: Vec<PlannedStage>,
     /// Start this many requests per second (open loop). They start however fast the server is, and latency is measured
     /// from the time a request was due
-    #[arg(long, short = 'R', value_name = "PER_SECOND")]
+    #[arg(long, short = 'R', alias = "rps", value_name = "PER_SECOND")]
     rate: Option<f64>,
     /// Vary the request rate in stages, from 0 evenly to PER_SECOND within each DURATION, over the --connections.
     /// Repeatable
@@ -50,9 +52,12 @@ pub(super) struct LoadOptions {
     /// or each once a minute
     #[arg(long, conflicts_with = "no_keep_alive")]
     keep_open: bool,
-    /// Measure for this long [default: 10s]
-    #[arg(long, short, value_name = "DURATION", value_parser = duration::parse)]
+    /// Measure for this long [default: 10s; with --requests, as long as they take, at most an hour]
+    #[arg(long, short, short_alias = 'z', value_name = "DURATION", value_parser = duration::parse)]
     duration: Option<Duration>,
+    /// Send this many requests in all: without a rate, each connection sends its equal part of them
+    #[arg(long, short = 'n', value_name = "N", conflicts_with_all = ["stage", "rate_stage", "keep_open"])]
+    requests: Option<u64>,
     /// Open a new connection for each request
     #[arg(long, help_heading = CONNECTIONS, alias = "disable-keepalive")]
     no_keep_alive: bool,
@@ -70,8 +75,12 @@ impl LoadOptions {
         let group = Group::new(name, driver.connections);
         let is_staged = !self.stage.is_empty() || !self.rate_stage.is_empty();
         let timeline = Timeline {
-            warmup: if is_staged { Duration::ZERO } else { WARMUP },
-            measure: MEASURE,
+            warmup: if is_staged || self.requests.is_some() {
+                Duration::ZERO
+            } else {
+                WARMUP
+            },
+            measure: self.requests.map_or(MEASURE, |_| LONGEST),
             drain: driver.timeout.saturating_add(Duration::from_secs(1)),
         };
         Plan::new("command-line", timeline, vec![group], driver)
@@ -106,6 +115,9 @@ impl LoadOptions {
         if self.keep_open {
             keep_open(plan)?;
         }
+        if let Some(requests) = self.requests {
+            limit(plan, requests)?;
+        }
         match self.duration {
             Some(duration) => set_duration(plan, duration),
             None => Ok(()),
@@ -128,6 +140,22 @@ fn keep_open(plan: &mut Plan<Settings>) -> Result<(), Invalid> {
     if driver.source_addresses.is_empty() {
         driver.source_addresses.push("auto".to_owned());
     }
+    Ok(())
+}
+
+/// Limits the requests of all clients together.
+fn limit(plan: &mut Plan<Settings>, requests: u64) -> Result<(), Invalid> {
+    let group = only_group(plan, "--requests", "ops", |group| group.stages.is_empty())?;
+    let clients = if group.is_closed() { group.clients } else { 1 };
+    if requests < clients || requests % clients > 0 {
+        let below = requests / clients * clients;
+        let problem = format!(
+            "{requests} requests are no equal parts for {clients} connections: use a multiple, such as {}, or other --connections",
+            if below > 0 { below } else { clients }
+        );
+        return Err(Invalid::new("--requests (-n)", problem));
+    }
+    group.ops = Some(requests / clients);
     Ok(())
 }
 

@@ -1,5 +1,7 @@
 //! Typical mistakes in calls and plans: each message says what is wrong, where, and what to do.
 
+use std::process::Command;
+
 use harness_testing::mistakes::{check, refused};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_http-load");
@@ -40,6 +42,42 @@ fn a_wrong_option_is_named_with_its_remedy() {
                 &["--into", "/proc/no/such", URL],
                 &["--into /proc/no/such", "name a folder"],
             ),
+        ],
+    );
+}
+
+#[test]
+fn options_of_other_tools_are_answered_with_the_way_to_say_it_here() {
+    check(
+        PROGRAM,
+        &[],
+        &[
+            refused(&["-k", URL], &["'-k'", "--tls-insecure"]),
+            refused(&["-L", URL], &["'-L'", "--follow"]),
+            refused(&["-I", URL], &["'-I'", "--method HEAD"]),
+            refused(&["-A", "me", URL], &["'-A'", "User-Agent"]),
+            refused(&["-a", "me:secret", URL], &["'-a'", "-H @FILE"]),
+            refused(&["--user", "me:secret", URL], &["'--user'", "-H @FILE"]),
+            refused(&["-u", "me:secret", URL], &["-u", "users", "-H @FILE"]),
+            refused(&["-T", "text/plain", URL], &["'-T'", "Content-Type"]),
+            refused(&["-C", "a=b", URL], &["'-C'", "Cookie"]),
+            refused(&["-p", "file", URL], &["'-p'", "--body-file"]),
+            refused(&["-d", "{}", URL], &["-d {}", "duration", "--body"]),
+            refused(&["-s", "script.lua", URL], &["-s script.lua", "no scripts"]),
+            refused(&["-s", "30", URL], &["-s 30", "--timeout"]),
+            refused(&["-q", "100", URL], &["-q 100", "--rate"]),
+            refused(&["--qps", "100", URL], &["'--qps'", "--rate"]),
+            refused(&["-x", "proxy:1", URL], &["'-x'", "no proxies"]),
+            refused(&["-i", "10", URL], &["'-i'", "-n"]),
+            refused(&["--iterations", "10", URL], &["'--iterations'", "-n"]),
+            refused(&["-o", "csv", URL], &["'-o'", "--format"]),
+            refused(&["--unix-socket", "/s", URL], &["--unix-socket", "unix:/"]),
+            refused(&["-y", URL], &["'-y'", "--help lists all options"]),
+            refused(
+                &["-n", "100", "-c", "30", URL],
+                &["-n", "multiple, such as 90"],
+            ),
+            refused(&["-n", "3", URL], &["-n", "multiple, such as 100"]),
         ],
     );
 }
@@ -220,4 +258,36 @@ fn a_wrong_plan_is_named_with_its_line_and_its_field() {
             ),
         ],
     );
+}
+
+#[test]
+fn options_spelled_as_in_other_tools_are_taken() {
+    for (arguments, field) in [
+        (&["-X", "HEAD"][..], "method = \"HEAD\""),
+        (&["--request", "PUT"], "method = \"PUT\""),
+        (&["--data", "x"], "body = [\"x\"]"),
+        (&["--data-raw", "x"], "body = [\"x\"]"),
+        (&["--insecure"], "tls_insecure = true"),
+        (&["--insecure-skip-tls-verify"], "tls_insecure = true"),
+        (&["--max-time", "5"], "timeout = \"5s\""),
+        (&["--http2-prior-knowledge"], "http2 = true"),
+        (&["--disable-keepalive"], "keep_alive = false"),
+        (&["--rps", "70"], "rate = 70.0"),
+        (&["--vus", "7"], "clients = 7"),
+        (&["-z", "7s"], "measure = \"7s\""),
+        (&["-n", "700"], "ops = 7"),
+        (&["-n", "70", "-R", "7"], "ops = 70"),
+        (&["-t2", "-c7", "-d7s", "--latency"], "clients = 7"),
+    ] {
+        let mut call = Command::new(PROGRAM);
+        let printed = call
+            .args(arguments)
+            .args([URL, "--print-plan"])
+            .output()
+            .unwrap();
+        let plan = String::from_utf8(printed.stdout).unwrap();
+        let is_set = plan.lines().any(|line| line == field);
+        let error = String::from_utf8_lossy(&printed.stderr);
+        assert!(is_set, "{arguments:?}: {plan}{error}");
+    }
 }

@@ -10,8 +10,15 @@ use load::plan::Plan;
 #[test]
 fn the_page_of_names_and_options_agrees_with_the_program() {
     let needs = Needs {
-        defaults: &["connections", "keep-open", "stage", "rate-stage", "timeout"],
-        others: &[("streams", "--http2")],
+        defaults: &[
+            "connections",
+            "keep-open",
+            "requests",
+            "stage",
+            "rate-stage",
+            "timeout",
+        ],
+        others: &[("requests", "--connections=7"), ("streams", "--http2")],
     };
     let rows = rows(&command::<HttpLoad>(), needs, |typed| {
         job::<HttpLoad>(typed).map(|job| job.plan.to_table().unwrap())

@@ -14,7 +14,7 @@ use nix::sys::socket::{
     AddressFamily, Backlog, SockFlag, SockType, SockaddrIn, bind, listen, socket,
 };
 
-use crate::program::{run, run_plan, run_users, sums};
+use crate::program::{program, run, run_plan, run_users, sums};
 use crate::servers::{ENGINES, OK, url, well};
 
 #[test]
@@ -42,6 +42,17 @@ fn processes_and_source_addresses_share_a_load_exactly() {
         let counts = server.finish();
         assert_eq!(counts.requests, 122);
         assert_eq!(ran.count("bytes_sent") * 122, counts.received * 120);
+    }
+}
+
+#[test]
+fn a_number_of_requests_is_one_for_all_connections() {
+    for how in [&["-c", "5"][..], &["-c", "2", "-R", "500"]] {
+        let server = well();
+        let ran = program(&[&url(&server), "-n", "100"]).args(how).run();
+        assert_eq!(ran.result.operations("ok"), 100, "{how:?}: {}", ran.stderr);
+        assert_eq!(ran.result.count("warmup"), 0);
+        assert_eq!(server.finish().requests, 102, "{how:?}, with the check's");
     }
 }
 
