@@ -146,8 +146,13 @@ fn keep_open(plan: &mut Plan<Settings>) -> Result<(), Invalid> {
 /// Limits the requests of all clients together.
 fn limit(plan: &mut Plan<Settings>, requests: u64) -> Result<(), Invalid> {
     let group = only_group(plan, "--requests", "ops", |group| group.stages.is_empty())?;
-    let clients = if group.is_closed() { group.clients } else { 1 };
-    if requests < clients || requests % clients > 0 {
+    // No clients are refused later.
+    let clients = if group.is_closed() {
+        group.clients.max(1)
+    } else {
+        1
+    };
+    if requests < clients || !requests.is_multiple_of(clients) {
         let below = requests / clients * clients;
         let problem = format!(
             "{requests} requests are no equal parts for {clients} connections: use a multiple, such as {}, or other --connections",

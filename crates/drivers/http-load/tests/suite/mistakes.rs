@@ -77,6 +77,8 @@ fn options_of_other_tools_are_answered_with_the_way_to_say_it_here() {
                 &["-n", "100", "-c", "30", URL],
                 &["-n", "multiple, such as 90"],
             ),
+            refused(&["-n", "0", URL], &["-n", "multiple, such as 100"]),
+            refused(&["-n", "5", "-c", "0", URL], &["clients", "at least 1"]),
             refused(&["-n", "3", URL], &["-n", "multiple, such as 100"]),
         ],
     );
