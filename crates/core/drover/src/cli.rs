@@ -78,6 +78,9 @@ enum Command {
     },
     /// List daemons, drivers, plans, and the suites that were run
     List {
+        /// List only what has all these words in its name or description: `drover list http`
+        #[arg(value_name = "WORD")]
+        words: Vec<String>,
         /// Read suites from this folder of results
         #[arg(long, value_name = "DIR", default_value = RESULTS)]
         out: PathBuf,
@@ -151,7 +154,7 @@ pub fn main(version: &'static str) -> ExitCode {
         Command::Cluster(engine) => cluster::run(engine),
         Command::Build { names } => build::build(&names),
         Command::Check { names } => check::check(&names),
-        Command::List { out } => list::list(&out)
+        Command::List { words, out } => list::list(&out, &words)
             .map_err(Failure::Call)
             .and_then(|text| print(&text)),
         Command::Doctor { plans, out } => examine(&plans, &out),

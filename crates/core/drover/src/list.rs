@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
+use anyhow::ensure;
 use subject::daemon::Daemon;
 use subject::manifest::{self, Roots};
 
@@ -10,18 +11,19 @@ use crate::folder;
 use crate::project::{Project, question};
 use crate::record::Record;
 
-/// Returns the lists as text.
+/// Returns the lists as text; with `words`, the entries that have all of them in their names or descriptions.
 ///
 /// # Errors
-/// A manifest that can't be used.
-pub(crate) fn list(out: &Path) -> anyhow::Result<String> {
+/// A manifest that can't be used, or words that no entry has.
+pub(crate) fn list(out: &Path, words: &[String]) -> anyhow::Result<String> {
     let project = Project::find()?;
-    let mut text = String::from("daemons\n");
+    let lower: Vec<String> = words.iter().map(|word| word.to_lowercase()).collect();
+    let is_wanted = |entry: &str| {
+        let entry = entry.to_lowercase();
+        lower.iter().all(|word| entry.contains(word))
+    };
+    let [mut daemons, mut drivers, mut plans, mut suites] = [const { String::new() }; 4];
     for (name, daemon) in manifest::list(&project.root)? {
-        let missing = Daemon::check_tools(&project.root, &name).err();
-        let tools = missing.map_or(String::new(), |error| {
-            format!("\n{:20}{}", "", indented(&error.to_string()))
-        });
         let serves = daemon.serves.join(", ");
         let services: Vec<&str> = daemon.services.keys().map(String::as_str).collect();
         let services = match services.as_slice() {
@@ -29,41 +31,56 @@ pub(crate) fn list(out: &Path) -> anyhow::Result<String> {
             services => format!("; it needs {}", services.join(", ")),
         };
         let file = shown(&manifest::file(&project.root, &name), &project.root);
-        line(
-            &mut text,
-            &name,
-            &format!("{} ({serves}{services}){file}{tools}", daemon.about),
-        );
+        let about = format!("{} ({serves}{services}){file}", daemon.about);
+        if is_wanted(&format!("{name} {about}")) {
+            // This calls the tools, which takes a while.
+            let missing = Daemon::check_tools(&project.root, &name).err();
+            let missing = missing.map_or(String::new(), |error| format!("\n{error}"));
+            line(&mut daemons, &name, &(about + &missing));
+        }
     }
-    text.push_str("\ndrivers\n");
     for driver in &project.drivers {
         let about = format!("{} ({})", driver.about, driver.protocol);
-        line(&mut text, &driver.name, &about);
+        if is_wanted(&format!("{} {about}", driver.name)) {
+            line(&mut drivers, &driver.name, &about);
+        }
     }
-    text.push_str("\nplans\n");
     for (name, path) in project.plans() {
         let plan = std::fs::read_to_string(&path).unwrap_or_default();
-        let kind = if plan.contains("\n[suite]") {
-            " [suite]"
-        } else {
-            ""
-        };
-        let _ = writeln!(
-            text,
-            "  {}{kind}{}",
-            name.display(),
-            shown(&path, &project.root)
-        );
-        let _ = writeln!(text, "      {}", question(&plan).unwrap_or_default());
+        let question = question(&plan).unwrap_or_default();
+        let name = format!("{}{}", name.display(), shown(&path, &project.root));
+        if is_wanted(&format!("{name} {question}")) {
+            // The first sentence says what the plan is for.
+            let first = question.split_inclusive('?').next().unwrap_or_default();
+            let _ = writeln!(plans, "  {name}\n      {first}");
+        }
     }
-    let suites = folder::all(out);
-    let _ = writeln!(text, "\nsuites in {}", out.display());
-    for (path, record) in &suites {
-        let _ = writeln!(text, "  {}  {}", path.display(), progress(record));
+    for (path, record) in &folder::all(out) {
+        let entry = format!("{}  {}", path.display(), progress(record));
+        if is_wanted(&entry) {
+            let _ = writeln!(suites, "  {entry}");
+        }
     }
-    if suites.is_empty() {
-        text.push_str("  none\n");
+    let of_suites = format!("suites in {}", out.display());
+    let mut text = String::new();
+    for (title, entries) in [
+        ("daemons", daemons),
+        ("drivers", drivers),
+        ("plans", plans),
+        (&of_suites, suites),
+    ] {
+        let space = if text.is_empty() { "" } else { "\n" };
+        match (entries.as_str(), words) {
+            ("", []) => text.push_str(&format!("{space}{title}\n  none\n")),
+            ("", _) => {}
+            (entries, _) => text.push_str(&format!("{space}{title}\n{entries}")),
+        }
     }
+    let words = words.join(" ");
+    ensure!(
+        !text.is_empty(),
+        "no daemon, driver, plan or suite has {words} in its name or description: give fewer words"
+    );
     Ok(text)
 }
 
@@ -77,12 +94,9 @@ fn shown(file: &Path, roots: &Roots) -> String {
 }
 
 fn line(text: &mut String, name: &str, about: &str) {
+    let about = about.replace('\n', &format!("\n{:22}", ""));
     // Writing to a String can't fail.
-    let _ = writeln!(text, "  {name:18}{about}");
-}
-
-fn indented(text: &str) -> String {
-    text.replace('\n', &format!("\n{:20}", ""))
+    let _ = writeln!(text, "  {name:20}{about}");
 }
 
 fn progress(record: &Record) -> String {

@@ -224,11 +224,18 @@ fn the_list_names_daemons_drivers_plans_and_suites() {
             "Daemon a (fake)",
             "drover-no-such-tool",
             "Drives nothing (fake)",
-            "configs/fake/tiny.toml [suite]",
+            "configs/fake/tiny.toml",
             "Which of the scripted daemons is the better one?",
             "2 of 2 runs",
         ],
     );
+    let output = project.call(&["list", "daemon B"], 0);
+    assert_eq!(
+        shown(&output),
+        "daemons\n  b                   Daemon b (fake)\n"
+    );
+    let output = project.call(&["list", "xyz"], 2);
+    assert_contains(&messages(&output), &["has xyz in its name", "fewer words"]);
 }
 
 #[test]
