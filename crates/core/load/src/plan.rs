@@ -148,6 +148,12 @@ impl Invalid {
             problem: problem.into(),
         }
     }
+
+    /// Creates an error about a driver's setting, which is named as in a plan and as on the command line.
+    pub fn setting(name: &str, problem: impl Into<String>) -> Self {
+        let option = name.replace('_', "-");
+        Self::new(format!("driver.{name} (--{option})"), problem)
+    }
 }
 
 /// Longest time that any phase may take: the longest that a histogram can hold.

@@ -16,18 +16,12 @@ const MAX_PIPELINED: u64 = 1_000;
 const MAX_STREAMS: u64 = 10_000;
 const UNKEPT: &str = "needs persistent connections: leave out --no-keep-alive";
 
-/// Returns an error about a setting, which is named as in a plan and as on the command line.
-fn invalid(setting: &str, problem: impl Into<String>) -> Invalid {
-    let option = setting.replace('_', "-");
-    Invalid::new(format!("driver.{setting} (--{option})"), problem)
-}
-
 /// Checks that a setting is between 1 and `most`.
 fn within(setting: &str, number: u64, most: u64) -> Result<(), Invalid> {
     if (1..=most).contains(&number) {
         Ok(())
     } else {
-        Err(invalid(
+        Err(Invalid::setting(
             setting,
             format!("{number} is not between 1 and {}", units::count(most)),
         ))
@@ -44,15 +38,15 @@ impl Settings {
         let method = &settings.method;
         if http::Method::from_bytes(method.as_bytes()).is_err() || method == "CONNECT" {
             let problem = format!("`{method}` is not a valid HTTP method (e.g. GET)");
-            return Err(invalid("method", problem));
+            return Err(Invalid::setting("method", problem));
         }
         within("pipeline", settings.pipeline.into(), MAX_PIPELINED)?;
         if settings.pipeline > 1 && !settings.keep_alive {
-            return Err(invalid("pipeline", UNKEPT));
+            return Err(Invalid::setting("pipeline", UNKEPT));
         }
         if settings.pipeline > 1 && settings.follow > 0 {
             let problem = "a redirect is followed before the next request is sent on the connection: leave out --pipeline or --follow";
-            return Err(invalid("follow", problem));
+            return Err(Invalid::setting("follow", problem));
         }
         settings.validate_engine()?;
         within("connections", settings.connections, MAX_CONNECTIONS)?;
@@ -60,7 +54,7 @@ impl Settings {
         if rate.is_some_and(|rate| !rate.is_finite() || rate < 1.0) {
             let problem =
                 "is below 1 per second: raise it, or leave it out to connect as fast as possible";
-            return Err(invalid("connect_rate", problem));
+            return Err(Invalid::setting("connect_rate", problem));
         }
         for (setting, time) in [
             ("timeout", settings.timeout),
@@ -68,14 +62,14 @@ impl Settings {
         ] {
             if time.is_zero() || time > MAX_TIMEOUT {
                 let problem = "must be above 0 and at most 1h: give a duration such as 30s";
-                return Err(invalid(setting, problem));
+                return Err(Invalid::setting(setting, problem));
             }
         }
         let mut statuses = settings.expect_status.iter();
         if let Some(status) = statuses.find(|status| !(100..600).contains(*status)) {
             let problem =
                 format!("{status} is not an HTTP status: use a number between 100 and 599");
-            return Err(invalid("expect_status", problem));
+            return Err(Invalid::setting("expect_status", problem));
         }
         settings.validate_content()?;
         validate_load(plan)?;
@@ -93,25 +87,25 @@ impl Settings {
         if self.engine == Engine::Wire && self.http2 {
             let problem =
                 "the wire engine supports HTTP/1.1 only: use hyper or auto, or leave out --http2";
-            return Err(invalid("engine", problem));
+            return Err(Invalid::setting("engine", problem));
         }
         within("streams", self.streams.into(), MAX_STREAMS)?;
         if self.streams > 1 && !self.http2 {
             let problem =
                 "only HTTP/2 allows several concurrent requests on a connection: add --http2";
-            return Err(invalid("streams", problem));
+            return Err(Invalid::setting("streams", problem));
         }
         if self.streams > 1 && !self.keep_alive {
-            return Err(invalid("streams", UNKEPT));
+            return Err(Invalid::setting("streams", UNKEPT));
         }
         if self.pipeline > 1 && by_hyper {
             let problem = "the hyper engine cannot pipeline: use --engine wire over http://, or --http2 with --streams";
-            return Err(invalid("pipeline", problem));
+            return Err(Invalid::setting("pipeline", problem));
         }
         if self.batch && by_hyper {
             let problem =
                 "the hyper engine cannot batch: leave it out, or use --engine wire over http://";
-            return Err(invalid("batch", problem));
+            return Err(Invalid::setting("batch", problem));
         }
         Ok(())
     }
@@ -132,7 +126,7 @@ impl Settings {
             ),
             _ => return Ok(()),
         };
-        Err(invalid(setting, problem))
+        Err(Invalid::setting(setting, problem))
     }
 }
 
@@ -146,17 +140,17 @@ fn validate_load(plan: &Plan<Settings>) -> Result<(), Invalid> {
     if settings.open_timeout.is_some() && Settings::opening(plan).is_none() {
         let problem = "has no effect if the load does not wait for connections: give --keep-open, or a rate (--rate) and a \
             --connect-rate, or leave it out";
-        return Err(invalid("open_timeout", problem));
+        return Err(Invalid::setting("open_timeout", problem));
     }
     if is_open && settings.pipeline > 1 {
         let problem = "has no effect with a rate, where each request takes a free connection: leave it out, and \
             give more --connections instead; or leave out the rate";
-        return Err(invalid("pipeline", problem));
+        return Err(Invalid::setting("pipeline", problem));
     }
     if !is_open && settings.connect_rate.is_some() {
         let problem = "has no effect in a closed loop, where each client connects when it starts: give a rate (--rate, --keep-open), \
             or leave it out; in a plan, a group's `ramp` spreads the starts of its clients";
-        return Err(invalid("connect_rate", problem));
+        return Err(Invalid::setting("connect_rate", problem));
     }
     validate_opening(plan)?;
     settings.tls().validate()?;
@@ -192,5 +186,5 @@ fn validate_opening(plan: &Plan<Settings>) -> Result<(), Invalid> {
         ),
         _ => return Ok(()),
     };
-    Err(invalid("open_timeout", problem))
+    Err(Invalid::setting("open_timeout", problem))
 }

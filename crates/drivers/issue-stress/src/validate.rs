@@ -15,12 +15,6 @@ const MAX_SHARED: u32 = MAX_LIMIT;
 /// Agents of a group with a rate: as many operations can be open at once.
 const MAX_AGENTS: u64 = 100_000;
 
-/// Returns an error about a setting, which is named as in a plan and as on the command line.
-fn invalid(setting: &str, problem: impl Into<String>) -> Invalid {
-    let option = setting.replace('_', "-");
-    Invalid::new(format!("driver.{setting} (--{option})"), problem)
-}
-
 impl Settings {
     /// Checks the settings.
     ///
@@ -30,14 +24,14 @@ impl Settings {
         let settings = &plan.driver;
         if settings.timeout < Duration::from_millis(1) || settings.timeout > MAX_TIMEOUT {
             let problem = "must be at least 1ms and at most 1h: give a duration such as 30s";
-            return Err(invalid("timeout", problem));
+            return Err(Invalid::setting("timeout", problem));
         }
         let within = |setting, number: u64, least: u64, most: u64| {
             if (least..=most).contains(&number) {
                 Ok(())
             } else {
                 let problem = format!("{number} is not between {least} and {most}");
-                Err(invalid(setting, problem))
+                Err(Invalid::setting(setting, problem))
             }
         };
         within("limit", settings.limit.into(), 1, MAX_LIMIT.into())?;

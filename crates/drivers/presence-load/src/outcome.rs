@@ -1,5 +1,5 @@
 //! Outcomes of operations, by the names that are counted. Outcomes are disjoint: each operation has one. A connect,
-//! join or leave that fails counts as an operation that failed; one that succeeds is no operation.
+//! join or leave that fails counts as an operation that failed; one that succeeds does not.
 
 pub(crate) use load::net::dial::{
     CONNECT, CONNECT_TIMEOUT, DESCRIPTORS, PORTS, REFUSED, connect_error,

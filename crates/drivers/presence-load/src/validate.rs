@@ -20,12 +20,6 @@ const MAX_RATE: f64 = 10_000_000.0;
 /// Maximum number of bytes added to a state.
 const MAX_PADDING: u32 = 1_000_000;
 
-/// Returns an error about a setting, which is named as in a plan and as on the command line.
-fn invalid(setting: &str, problem: impl Into<String>) -> Invalid {
-    let option = setting.replace('_', "-");
-    Invalid::new(format!("driver.{setting} (--{option})"), problem)
-}
-
 impl Settings {
     /// Checks the settings and the shape of the load.
     ///
@@ -58,7 +52,7 @@ impl Settings {
         ] {
             if !(1..=MAX_USERS).contains(&number) {
                 let problem = format!("{number} is not between 1 and {}", units::count(MAX_USERS));
-                return Err(invalid(setting, problem));
+                return Err(Invalid::setting(setting, problem));
             }
         }
         let users = self.rooms.saturating_mul(self.users_per_room);
@@ -69,7 +63,7 @@ impl Settings {
                 self.users_per_room,
                 units::count(MAX_USERS)
             );
-            return Err(invalid("rooms", problem));
+            return Err(Invalid::setting("rooms", problem));
         }
         let pairs = users.saturating_mul(self.users_per_room);
         if pairs > MAX_PAIRS {
@@ -80,7 +74,7 @@ impl Settings {
                 units::count(pairs),
                 units::count(MAX_PAIRS)
             );
-            return Err(invalid("users_per_room", problem));
+            return Err(Invalid::setting("users_per_room", problem));
         }
         Ok(())
     }
@@ -94,30 +88,30 @@ impl Settings {
         ] {
             if time < Duration::from_millis(1) || time > MAX_TIMEOUT {
                 let problem = "must be at least 1ms and at most 1h: give a duration such as 2s";
-                return Err(invalid(setting, problem));
+                return Err(Invalid::setting(setting, problem));
             }
         }
         if self.ramp_up > MAX_TIMEOUT {
-            return Err(invalid("ramp_up", "is longer than 1h: shorten it"));
+            return Err(Invalid::setting("ramp_up", "is longer than 1h: shorten it"));
         }
         let limit = self
             .open_timeout
             .filter(|limit| *limit < self.ramp_up || *limit > MAX_TIMEOUT * 2);
         if limit.is_some() {
             let problem = "must be at least the ramp-up and at most 2h: users that have not begun would have no connection";
-            return Err(invalid("open_timeout", problem));
+            return Err(Invalid::setting("open_timeout", problem));
         }
         let rate = self.heartbeats_per_sec;
         if !rate.is_finite() || !(1e-6..=1e6).contains(&rate) {
             let problem = format!("{rate} is not between 0.000001 and 1,000,000");
-            return Err(invalid("heartbeats_per_sec", problem));
+            return Err(Invalid::setting("heartbeats_per_sec", problem));
         }
         let total = self.population().senders() as f64 * rate;
         if total > MAX_RATE {
             let problem = format!(
                 "all users together send {total} per second, more than 10,000,000: lower it, or the number of users"
             );
-            return Err(invalid("heartbeats_per_sec", problem));
+            return Err(Invalid::setting("heartbeats_per_sec", problem));
         }
         Ok(())
     }
@@ -129,23 +123,23 @@ impl Settings {
             let problem = format!(
                 "with --half-open they are all of the {users} users: leave at least one that sends heartbeats"
             );
-            return Err(invalid("slow_consumers", problem));
+            return Err(Invalid::setting("slow_consumers", problem));
         }
         if self
             .churn
             .is_some_and(|rate| !rate.is_finite() || rate <= 0.0 || rate > 1e6)
         {
             let problem = "must be above 0 and at most 1,000,000 users per second";
-            return Err(invalid("churn", problem));
+            return Err(Invalid::setting("churn", problem));
         }
         if !(0.0..=1.0).contains(&self.churn_cut) {
-            return Err(invalid(
+            return Err(Invalid::setting(
                 "churn_cut",
                 "is a share: give a number from 0 to 1",
             ));
         }
         if self.padding > MAX_PADDING {
-            return Err(invalid(
+            return Err(Invalid::setting(
                 "padding",
                 "is more than 1,000,000 bytes, the usual limit of a message: lower it",
             ));
@@ -183,7 +177,7 @@ impl Settings {
             ),
         ] {
             if is_set {
-                return Err(invalid(setting, problem));
+                return Err(Invalid::setting(setting, problem));
             }
         }
         Ok(())

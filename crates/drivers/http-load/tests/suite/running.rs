@@ -128,7 +128,7 @@ fn a_printed_plan_drives_the_server_that_it_was_printed_for() {
     assert_eq!(text(&ran, "/plan/driver/path"), "/page?x=1");
     assert!(
         ran.result["plan"].get("targets").is_none(),
-        "a target is no part of a load"
+        "a target does not belong to a load"
     );
     // A daemon to launch is another choice.
     let both = format!("daemon = \"nginx\"\n{}", fs::read_to_string(&plan).unwrap());

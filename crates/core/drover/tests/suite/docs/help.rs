@@ -5,7 +5,7 @@ use std::process::Command;
 use crate::docs::programs;
 use crate::support::{assert_contains, ends_with, shown};
 
-/// Most lines of the short help, which is 100 columns wide where stdout is no terminal.
+/// Most lines of the short help, which is 100 columns wide where stdout is not a terminal.
 const LINES: usize = 64;
 
 /// Returns the help of each driver, if all are built.
