@@ -200,3 +200,32 @@ fn judgement(result: &RunResult) -> Option<String> {
         ),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use measure::result::SeriesResult;
+    use measure::tally::Distribution;
+
+    use super::*;
+
+    #[test]
+    fn only_a_valid_run_is_judged() {
+        let mut times = Distribution::default();
+        times.record(1_000_000);
+        let mut result = RunResult {
+            series: SeriesResult::from_distribution("heartbeat", &times)
+                .into_iter()
+                .collect(),
+            ..RunResult::default()
+        };
+        for verdict in [Verdict::Valid, Verdict::Suspect, Verdict::Invalid] {
+            result.verdict = verdict;
+            let judgement = judgement(&result);
+            assert_eq!(
+                judgement.is_some(),
+                verdict == Verdict::Valid,
+                "{judgement:?}"
+            );
+        }
+    }
+}

@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use super::{Chart, LEFT, Mark, TOP, colour};
 
 /// Width of a letter in the name of a stretch, with room between two names; letters are largest on a narrow screen.
-const LETTER: f64 = 18.0;
+const LETTER: f64 = 21.0;
 /// Minimum width of a stretch, so that it can be seen.
 const NARROWEST: i64 = 3;
 
