@@ -3,14 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::builder::StyledStr;
-use clap::error::{ContextKind, ContextValue};
+use clap::builder::ArgPredicate;
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
-use harness::cli::{MergeOptions, complete, exit_with, refuse, write_pages};
+use harness::cli::{MergeOptions, complete, exit_with, explain, refuse, write_pages};
 use harness::failure::Failure;
 use harness::{launcher, output};
 use measure::report::{Format, list_of_names};
-use measure::similar::similar;
 
 use crate::folder::RESULTS;
 use crate::{
@@ -28,6 +26,25 @@ struct Cli {
 
 const EXIT_CODES: &str = "Exit codes: 0 fine, 1 a run failed, 2 the call or a plan is wrong, \
     3 results are suspect or were interrupted, 4 a threshold was missed.";
+
+/// Words that are missing or unknown, each with the way to go on.
+const KNOWN: [(&str, &str); 5] = [
+    (
+        "<PLAN>...",
+        "`drover list` shows the plans: drover run configs/http/latency.toml",
+    ),
+    (
+        "<DIR>...",
+        "`drover list` shows the suites that were run, each with its folder",
+    ),
+    ("compare", COMPARE),
+    ("diff", COMPARE),
+    (
+        "bench",
+        "use drover run PLAN, or the program of a driver, such as http-load",
+    ),
+];
+const COMPARE: &str = "use drover report NEW --base OLD for two suites, or drover run PLAN --daemon A,B for two daemons";
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -101,7 +118,7 @@ struct ReportArgs {
     /// Read these folders of suites or results, or single results (result.json)
     #[arg(required = true, value_name = "DIR")]
     paths: Vec<PathBuf>,
-    #[arg(long, value_name = "NAME", help = format!(
+    #[arg(long, value_name = "NAME", default_value_if("base", ArgPredicate::IsPresent, "summary"), help = format!(
         "Print one report in this format to stdout, and write no file: {}; required for several folders",
         list_of_names()
     ))]
@@ -109,8 +126,8 @@ struct ReportArgs {
     /// Print the whole report, like --format markdown
     #[arg(long, conflicts_with = "format")]
     full: bool,
-    /// Compare with an earlier suite of the same plan: the summary then shows what became better or worse
-    #[arg(long, value_name = "DIR", requires = "format")]
+    /// Compare with an earlier suite of the same plan, and print what became better or worse, as --format summary does
+    #[arg(long, value_name = "DIR")]
     base: Option<PathBuf>,
 }
 
@@ -126,7 +143,7 @@ struct Analyze {
 pub fn main(version: &'static str) -> ExitCode {
     let typed = complete(Cli::command()).version(version).try_get_matches();
     let typed = typed.unwrap_or_else(|mut error| {
-        suggest_run(&mut error);
+        explain(&mut error, &Cli::command(), &KNOWN);
         refuse(&error)
     });
     if let Some(written) = write_pages(&Cli::command(), &typed) {
@@ -163,22 +180,6 @@ pub fn main(version: &'static str) -> ExitCode {
         Ok(code) => ExitCode::from(code),
         Err(failure) => failure.print(),
     }
-}
-
-/// Adds the command that an unknown one probably means, or that is missing before a plan.
-fn suggest_run(error: &mut clap::Error) {
-    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else {
-        return;
-    };
-    let commands = Cli::command();
-    let names = commands.get_subcommands().map(clap::Command::get_name);
-    let meant = match similar(word, names) {
-        _ if word.ends_with(".toml") => format!("run {word}"),
-        Some(name) => name.to_owned(),
-        None => return,
-    };
-    let tip = StyledStr::from(format!("did you mean drover {meant}?"));
-    error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip]));
 }
 
 impl ReportArgs {

@@ -47,7 +47,8 @@ pub(crate) fn merge(options: &MergeOptions) -> Result<u8, Failure> {
 /// Returns the name of the driver that made the first result found.
 fn driver_of(options: &MergeOptions) -> anyhow::Result<String> {
     let folder = options.folder.display();
-    let entries = fs::read_dir(&options.folder).with_context(|| format!("reading {folder}"))?;
+    let entries = fs::read_dir(&options.folder)
+        .with_context(|| format!("reading {folder} (name the folder of --result-dir)"))?;
     let mut parts: Vec<PathBuf> = entries
         .filter_map(|entry| Some(entry.ok()?.path().join(RESULT)))
         .filter(|path| path.is_file())

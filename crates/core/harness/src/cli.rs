@@ -47,6 +47,7 @@ pub use common::{Common, ProcessCount};
 pub use common_load::{default_settings, only_group, set_duration};
 pub use driver_cli::{DriverCli, Job, Program, command, job};
 pub use merge::MergeOptions;
+pub use mistaken::explain;
 pub use pages::write_pages;
 pub use shards::ShardOptions;
 pub use variables::load_variables;
@@ -83,7 +84,7 @@ fn parse<D: DriverCli>(version: &'static str) -> Result<ArgMatches, Failure> {
     let mut command = complete(command::<D>()).version(version);
     let typed = command.try_get_matches_from_mut(&words);
     Ok(typed.unwrap_or_else(|mut error| {
-        mistaken::explain(&mut error, &command, D::PROGRAM.foreign);
+        explain(&mut error, &command, D::PROGRAM.foreign);
         if let (true, Some(note)) = (error.use_stderr(), variables::note(&D::SPEC.driver)) {
             output::note(&note);
         }
@@ -144,7 +145,6 @@ async fn run_job<D: DriverCli>(job: Job<D::Config>) -> Result<ExitCode, Failure>
         return ended;
     }
     let settings = size::<D>(&load, &common, Part::Whole)?;
-    note(common.quiet, &load.description.sentence);
     // Until the daemon is built a signal ends this program at once, and the build with it.
     let subject = subject::<D>(&load.plan, target, &common)?;
     let mut signals = Signals::listen()

@@ -220,6 +220,9 @@ async fn prepare<'a, D: Driver>(
     let listeners = tokio::task::spawn_blocking(move || listeners::find(&target)).await?;
     let open_at_once = settings.share().count(description.open_at_once);
     headroom::require(&daemons.target, open_at_once, &listeners)?;
+    if let Part::Whole = settings.part {
+        progress.announce(&description.sentence);
+    }
     let held = description.audit_inputs.held;
     progress.count_opening(held.map(|held| settings.share().count(held)), D::SPEC);
     let view = LiveOutputs {

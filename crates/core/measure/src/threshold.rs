@@ -315,29 +315,38 @@ fn unknown_figure(name: &str, series: &[&str]) -> String {
         format!("counts.{member}"),
     ];
     let known: Vec<String> = keys.chain(times).chain(others).collect();
-    let meant = if name.ends_with('.') {
+    let is_statistic = statistics.contains(&name) || percentile(name).is_some();
+    let meant = match series.first().filter(|_| is_statistic) {
+        Some(series) => Some(format!("{series}.{name}")),
         // Nothing is similar to a name that is missing.
-        None
-    } else {
-        similar(name, known.iter().map(String::as_str))
+        None if name.ends_with('.') => None,
+        None => similar(name, known.iter().map(String::as_str)).map(str::to_owned),
     };
     match meant {
         Some(meant) => format!("unknown figure `{name}`: did you mean `{meant}`?"),
         None => format!(
             "unknown figure `{name}`: use one of {}",
-            list_figures(series)
+            list_figures(series, group)
         ),
     }
 }
 
-fn list_figures(series: &[&str]) -> String {
+/// Lists series, and figures: of one group in full, the other groups by name alone.
+fn list_figures(series: &[&str], group: &str) -> String {
     let series = series.iter().chain(&["lag"]).copied();
     let statistics = STATISTICS.map(|statistic| statistic.key).join(" ");
-    let metrics: Vec<&str> = metrics::all().map(|metric| metric.key).collect();
+    let mut figures: Vec<String> = metrics::all()
+        .map(|metric| match metric.key.split_once('.') {
+            Some((other, _)) if other != group => format!("{other}.…"),
+            _ => metric.key.to_owned(),
+        })
+        .collect();
+    figures.sort_unstable();
+    figures.dedup();
     format!(
         "{} with one of {statistics} (as in lag.p99) or any percentile such as p97.5, {}, errors.KIND, counts.NAME, verdict",
         series.collect::<Vec<_>>().join(", "),
-        metrics.join(", ")
+        figures.join(", ")
     )
 }
 
@@ -416,7 +425,10 @@ mod tests {
             ("frist_byte.p95 < 1ms", "did you mean `first_byte.p95`?"),
             ("daemon.rss.peek < 1MB", "did you mean `daemon.rss.peak`?"),
             ("error.timeout == 0", "did you mean `errors.timeout`?"),
+            ("p99 < 1ms", "did you mean `first_byte.p99`?"),
             ("xyz.p99 < 1ms", "first_byte, gap, lag"),
+            ("xyz.p99 < 1ms", "daemon.…"),
+            ("daemon. < 1ms", "daemon.rss.peak"),
             ("errors", "no operator"),
             ("errors = 0", "unknown operator"),
             ("errors == ", "number"),

@@ -23,6 +23,10 @@ fn a_wrong_call_is_named_with_what_it_may_mean() {
     );
     let mistakes = [
         refused(&["rnu"], &["'rnu'", "did you mean drover run?"]),
+        refused(&["compare", "a", "b"], &["drover report NEW --base OLD"]),
+        refused(&["run"], &["<PLAN>", "drover list"]),
+        refused(&["analyze"], &["<DIR>", "drover list"]),
+        refused(&["merge", "nope"], &["nope", "--result-dir"]),
         refused(
             &["configs/fake/tiny.toml"],
             &["did you mean drover run configs/fake/tiny.toml?"],
@@ -95,13 +99,8 @@ fn a_plan_is_found_by_its_name_and_compared_with_its_own_past_only() {
         let mut earlier = serde_json::from_str(&text).unwrap();
         change(&mut earlier);
         let base = project.file("base/result.json", &earlier.to_string());
-        let arguments = [
-            "report",
-            now.to_str().unwrap(),
-            "--format",
-            "summary",
-            "--base",
-        ];
+        // What compares is the summary.
+        let arguments = ["report", now.to_str().unwrap(), "--base"];
         let arguments = [&arguments[..], &[base.to_str().unwrap()]].concat();
         project.drover(&arguments).output().unwrap()
     };

@@ -144,19 +144,16 @@ fn a_summary_holds_a_suite_against_an_earlier_one() {
         let args = [&["report", folder], args].concat();
         project.drover(&args).output().unwrap()
     };
-    let against = report(&["--format", "summary", "--base", folder]);
+    // What compares is the summary.
+    let against = report(&["--base", folder]);
     ends_with(&against, 0);
     assert_contains(
         &shown(&against),
         &["the same daemon in the earlier suite tiny"],
     );
-    for wrong in [
-        report(&["--format", "html", "--base", folder]),
-        report(&["--base", folder]),
-    ] {
-        ends_with(&wrong, 2);
-        assert_contains(&messages(&wrong), &["--format"]);
-    }
+    let wrong = report(&["--format", "html", "--base", folder]);
+    ends_with(&wrong, 2);
+    assert_contains(&messages(&wrong), &["--format"]);
 }
 
 #[test]

@@ -171,7 +171,7 @@ pub fn command<D: DriverCli>() -> Command {
 fn with_typed_numbers(command: Command) -> Command {
     command.mut_args(|arg| {
         let value = arg.get_value_parser().type_id();
-        if value == TypeId::of::<f64>() {
+        let number = if value == TypeId::of::<f64>() {
             arg.value_parser(number::decimal)
         } else if value == TypeId::of::<u64>() {
             arg.value_parser(number::whole::<u64>)
@@ -180,8 +180,10 @@ fn with_typed_numbers(command: Command) -> Command {
         } else if value == TypeId::of::<u16>() {
             arg.value_parser(number::whole::<u16>)
         } else {
-            arg
-        }
+            return arg;
+        };
+        // Its parser says what is wrong with it; clap would take it for an option.
+        number.allow_negative_numbers(true)
     })
 }
 

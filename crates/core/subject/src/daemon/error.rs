@@ -26,7 +26,7 @@ pub enum DaemonError {
     },
     /// The daemon speaks other protocols.
     #[error(
-        "the daemon `{name}` serves {}, not {wanted}\n  choose one of: {}",
+        "the daemon `{name}` serves {}, not {wanted}\n  choose one of: {}; or correct `serves` in its daemon.toml",
         listed(serves),
         listed(known)
     )]
@@ -148,7 +148,7 @@ impl DaemonError {
     }
 }
 
-/// Asks for the daemon that a misspelled name probably means.
+/// Asks for the known name that is most similar to a name.
 fn meant(name: &str, known: &[String]) -> String {
     let meant = similar(name, known.iter().map(String::as_str));
     meant.map_or_else(String::new, |meant| format!(": did you mean `{meant}`?"))

@@ -109,7 +109,10 @@ impl LaunchSpec {
         command
             .stdout(log.try_clone().map_err(io("sharing its log"))?)
             .stderr(log);
-        let doing = format!("starting `{}`", self.shown());
+        let doing = format!(
+            "starting `{}` (correct `run` in its daemon.toml, or install the program)",
+            self.shown()
+        );
         let group = Group::start(&mut command).map_err(DaemonError::io(&self.name, doing))?;
         // Without a shell there is no guard; the kernel still kills the first process.
         let removes = self.removes.as_deref().unwrap_or(Path::new(""));
@@ -203,7 +206,11 @@ impl Prepared {
         options: &Options,
     ) -> Result<Daemon, DaemonError> {
         let io = |doing: &'static str| DaemonError::io(&self.name, doing);
-        let mut scratch = scratch().map_err(io("making its scratch directory"))?;
+        let doing = format!(
+            "making its scratch directory in {} (set TMPDIR to a folder that exists)",
+            std::env::temp_dir().display()
+        );
+        let mut scratch = scratch().map_err(DaemonError::io(&self.name, doing))?;
         scratch.disable_cleanup(options.keep_scratch);
         let ports = ReservedPort::several(options.listen, self.manifest.ports())
             .map_err(io("finding a free port"))?;

@@ -124,7 +124,10 @@ async fn a_program_that_is_not_there_is_named() {
     );
     let error = project.start("no-program").await.unwrap_err();
     assert!(
-        matches!(error, DaemonError::Io { .. }) && error.to_string().contains("starting `"),
+        matches!(error, DaemonError::Io { .. })
+            && error
+                .to_string()
+                .contains("correct `run` in its daemon.toml"),
         "{error}"
     );
     assert!(error.to_string().contains("/nothing`"), "{error}");

@@ -21,6 +21,10 @@ fn a_wrong_call_is_named_with_its_remedy() {
             refused(&["--socket", not_a_socket], &["--socket", not_a_socket]),
             refused(&["go-streaming"], &["did you mean --daemon go-streaming?"]),
             refused(&["my.toml"], &["did you mean the plan --plan my.toml?"]),
+            refused(&["--duration", "5s"], &["use --hold:"]),
+            refused(&["-d", "5s"], &["use --hold:"]),
+            refused(&["-c", "10"], &["use --connections:"]),
+            refused(&["http://127.0.0.1:1/"], &["use --socket:"]),
             refused(&["--hold", "1x"], &["--hold", "such as 1m30s"]),
             refused(
                 &["--plan", "{dir}/two.toml", "--rate", "1k"],

@@ -23,6 +23,8 @@ fn a_wrong_option_is_named_with_its_remedy() {
             refused(&["-c", "many", URL], &["--connections", "'many'", "10k"]),
             refused(&["-c", "1.5", URL], &["--connections", "whole number"]),
             refused(&["-c", "0", URL], &["clients", "at least 1"]),
+            refused(&["-c", "-5", URL], &["--connections", "0 or more"]),
+            refused(&["--xyz", URL], &["'--xyz'", "tip: --help lists all"]),
             refused(&["-R", "0", URL], &["--rate", "above 0"]),
             refused(&["-R", "fast", URL], &["--rate", "500", "10k"]),
             refused(&["-d", "1x", URL], &["--duration", "1m30s"]),
@@ -54,6 +56,9 @@ fn options_of_other_tools_are_answered_with_the_way_to_say_it_here() {
         &[
             refused(&["-k", URL], &["'-k'", "--tls-insecure"]),
             refused(&["-L", URL], &["'-L'", "--follow"]),
+            refused(&["--url", URL], &["'--url'", "the address alone"]),
+            refused(&["--dry-run", URL], &["use --print-plan:"]),
+            refused(&["--clients", "5", URL], &["use --connections:"]),
             refused(&["-I", URL], &["'-I'", "--method HEAD"]),
             refused(&["-A", "me", URL], &["'-A'", "User-Agent"]),
             refused(&["-a", "me:secret", URL], &["'-a'", "-H @FILE"]),
@@ -96,7 +101,7 @@ fn a_wrong_target_is_named_with_what_it_may_mean() {
             ),
             refused(&["nginx"], &["nginx", "did you mean --daemon nginx?"]),
             refused(&["ngnix"], &["did you mean --daemon nginx?"]),
-            refused(&["chek"], &["did you mean the command check?"]),
+            refused(&["chek"], &["did you mean http-load check?"]),
             refused(&["my.toml"], &["did you mean the plan --plan my.toml?"]),
             refused(
                 &["localhost:8080/x"],

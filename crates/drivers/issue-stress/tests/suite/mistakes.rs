@@ -8,6 +8,8 @@ fn a_wrong_call_is_named_with_its_remedy() {
         env!("CARGO_BIN_EXE_issue-stress"),
         &[],
         &[
+            refused(&["--clients", "5"], &["use --agents:"]),
+            refused(&["-o", "x.json"], &["use --output:"]),
             refused(
                 &["/no/such.sock"],
                 &[

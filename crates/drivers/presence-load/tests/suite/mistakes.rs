@@ -8,6 +8,8 @@ fn a_wrong_call_is_named_with_its_remedy() {
         env!("CARGO_BIN_EXE_presence-load"),
         &[],
         &[
+            refused(&["-c", "5"], &["use --rooms:"]),
+            refused(&["--rate", "5"], &["use --heartbeats-per-sec:"]),
             refused(
                 &["http://127.0.0.1:1"],
                 &["127.0.0.1:1", "start the server"],
