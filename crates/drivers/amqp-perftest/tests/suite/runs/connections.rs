@@ -76,13 +76,23 @@ fn publishers_wait_where_the_broker_asks_them_to() {
 fn a_wait_that_the_broker_asks_for_is_a_sentence_on_the_screen() {
     let broker = NullBroker::start(Script::with_faults([(100, Fault::Block)])).unwrap();
     let load = ["--pmessages", "500", "--prefetch", "10", "--confirm", "10"];
-    let run = program(&broker.uri()).args(load).run();
+    let engine = ["--engine", super::ENGINE, "--uri", &broker.uri()];
+    let run = Program::new(support::PROGRAM)
+        .args([&engine[..], &load].concat())
+        .run();
     for piece in [
-        "The broker asked publishers to wait ",
-        " s in all (connection.blocked)",
+        "The broker blocked publishers ",
+        " s summed over connections (connection.blocked): check its alarms",
     ] {
         assert!(run.stdout.contains(piece), "{}", run.stdout);
     }
+    let mut lines = run.stderr.lines();
+    let line = lines.find(|line| line.ends_with(", blocked by the broker"));
+    assert!(
+        line.is_some_and(|line| line.starts_with("published: ")),
+        "{}",
+        run.stderr
+    );
 }
 
 #[test]
