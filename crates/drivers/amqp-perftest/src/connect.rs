@@ -19,6 +19,9 @@ pub(crate) struct OpenedSession {
     pub(crate) session: Session,
 }
 
+/// The address of a node that could not be connected to again, and the reason.
+pub(crate) type FailedAttempt = (String, SessionError);
+
 /// Connections by number, until their worker takes them.
 #[derive(Debug)]
 pub(crate) struct Reserved<T>(Mutex<HashMap<u64, T>>);

@@ -7,8 +7,8 @@ use harness::output;
 use load::clock;
 use load::recorder::Recorder;
 
+use crate::connect::FailedAttempt;
 use crate::outcome::{self, count};
-use amqp_client::SessionError;
 
 /// The reason why a connection is unusable, and the outcome of its unconfirmed messages.
 #[derive(Debug)]
@@ -83,11 +83,11 @@ impl LostConnections {
         self.lost_at.entry(number).or_insert(now);
     }
 
-    pub(crate) fn on_failed_attempt(&mut self, error: &SessionError) {
+    pub(crate) fn on_failed_attempt(&mut self, (address, error): &FailedAttempt) {
         if let Some(kind) = outcome::exhausted(error) {
             self.record.count_by_name(kind, 1);
         }
-        self.reason = error.to_string();
+        self.reason = format!("{address}: {error}");
     }
 
     pub(crate) fn on_reopened(&mut self, number: u64, now: u64) {

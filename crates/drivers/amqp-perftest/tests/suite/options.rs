@@ -417,6 +417,25 @@ fn connections_are_spread_over_the_nodes() {
 }
 
 #[test]
+fn an_error_names_the_node_that_failed() {
+    for engine in ENGINES {
+        // Its queue is transient.
+        let brokers = [Script::default(), Script::with_queue("perftest")];
+        let brokers = brokers.map(|script| NullBroker::start(script).unwrap());
+        let [alive, other] = brokers.each_ref().map(NullBroker::uri);
+        let dead = "amqp://127.0.0.1:1/";
+        let redacted = other.replace("guest@", "[redacted]@");
+        for (uris, names) in [
+            // The first connection is the producer's.
+            ([&alive, dead], ["127.0.0.1:1/", "Connection refused"]),
+            ([dead, &other], [&redacted, "406"]),
+        ] {
+            program(engine, &uris.join(",")).refused(2, &names);
+        }
+    }
+}
+
+#[test]
 fn a_connection_whose_node_is_gone_goes_to_the_next() {
     for engine in ENGINES {
         let shared = Script::with_queue("perftest");
@@ -568,6 +587,7 @@ fn values_of_perftest_have_their_meaning_there() {
     for (typed, names) in [
         (&["-ew", "empty"][..], &["--exit-when", "--producers 0"][..]),
         (&["-q", "65536"], &["--prefetch"]),
+        (&["-t", "fanout"], &["--type", "--exchange fanout"]),
         (&["-mlb", "20gb"], &["-mlb", "x-max-length-bytes=N"]),
         (&["-ptxsize", "3"], &["-ptxsize", "--confirm"]),
     ] {
@@ -616,6 +636,7 @@ fn every_option_of_perftest_is_taken_or_refused_with_a_remedy() {
                 "qpt" | "queue-pattern-to" => &["-qp", "q-%d"],
                 "A" | "multi-ack-every" => &["-q", "9"],
                 "pi" | "polling-interval" => &["-po"],
+                "t" | "type" => &["-e", "direct"],
                 _ => &[],
             });
             let (code, text) = plan(&[], &typed);
