@@ -80,11 +80,7 @@ pub(crate) fn connect(
     let mut session = Session::open(node, settings.heartbeat)?;
     let clients = run.layout.clients(number);
     if session.channel_max > 0 && clients.len() > usize::from(session.channel_max) {
-        return Err(SessionError::Protocol(format!(
-            "{} channels exceed the {} that the broker grants per connection: lower --channels",
-            clients.len(),
-            session.channel_max
-        )));
+        return Err(SessionError::ChannelLimit);
     }
     for (client, channel) in clients.into_iter().zip(1..) {
         session.open_channel(channel)?;

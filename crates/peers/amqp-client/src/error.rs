@@ -37,6 +37,9 @@ pub enum SessionError {
         /// The method that it answered.
         what: String,
     },
+    /// The connection has no channel left: the broker, or `channel_max` of the address, grants fewer.
+    #[error("one connection is not granted so many channels")]
+    ChannelLimit,
     /// The broker violated the protocol.
     #[error("{0}")]
     Protocol(String),
@@ -82,6 +85,9 @@ impl Broker {
             }
             (SessionError::Io(io), _) if is_timeout(io) => {
                 "check that this is an AMQP broker, that it is not stuck, and that the port uses no TLS (amqps:// otherwise)"
+            }
+            (SessionError::ChannelLimit, _) => {
+                "lower --channels, or raise channel_max in the address or at the broker"
             }
             (SessionError::Silent(""), _) => {
                 "check the broker's log: it may be shutting down, or have too many connections"

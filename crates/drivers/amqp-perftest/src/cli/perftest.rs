@@ -135,7 +135,7 @@ mod tests {
                 "--pmessages=5 --global-qos --prefetch=3",
             ),
             ("-ad true -ad false -a", "--auto-delete --auto-ack"),
-            ("-c -1 -C 0 -rate -1 -x 1", "--producers=1"),
+            ("-c -1 -rate -1 -x 1", "--producers=1"),
             ("-s 12 -s 0 --size 100", "--size=28 --size=28 --size=100"),
             (
                 "-L 50 -L 3ms -pi 7",

@@ -436,6 +436,17 @@ fn an_error_names_the_node_that_failed() {
 }
 
 #[test]
+fn more_channels_than_the_address_grants_are_refused_with_the_options_to_change() {
+    let broker = NullBroker::start(Script::default()).unwrap();
+    let uri = format!("{}?channel_max=1", broker.uri());
+    for engine in ENGINES {
+        let two = ["--channels", "2", "--producers", "2", "--consumers", "2"];
+        let program = program(engine, &uri).args(two);
+        program.refused(2, &["lower --channels", "channel_max"]);
+    }
+}
+
+#[test]
 fn a_connection_whose_node_is_gone_goes_to_the_next() {
     for engine in ENGINES {
         let shared = Script::with_queue("perftest");

@@ -250,6 +250,7 @@ fn explained(error: &::lapin::Error) -> SessionError {
             code: error.get_id(),
             text: error.get_message().to_string(),
         },
+        ErrorKind::ChannelsLimitReached => SessionError::ChannelLimit,
         _ => SessionError::Protocol(error.to_string()),
     }
 }
