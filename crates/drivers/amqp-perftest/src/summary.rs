@@ -6,6 +6,7 @@ use measure::counters::Counter;
 use measure::result::RunResult;
 use measure::tally::Tally;
 use measure::units;
+use measure::warning::Kind;
 
 use crate::outcome::count;
 
@@ -67,17 +68,9 @@ pub(crate) fn block(result: &RunResult) -> String {
             let _ = writeln!(text, "  {label} {}", units::duration(ns));
         }
     }
-    let blocked = result.count(count::BLOCKED);
-    if blocked > 0 {
-        let seconds = result.count(count::BLOCKED_MS) as f64 / 1e3;
-        let times = match blocked {
-            1 => "once".to_owned(),
-            times => format!("{times} times"),
-        };
-        let _ = writeln!(
-            text,
-            "\nThe broker blocked publishers {times}, for {seconds:.1} s summed over connections (connection.blocked): check its alarms of memory and disk"
-        );
+    let mut warnings = result.warnings.iter();
+    if let Some(blocked) = warnings.find(|warning| warning.kind == Kind::Blocked) {
+        let _ = writeln!(text, "\n{}: {}", blocked.message, blocked.hint);
     }
     if let Some(headline) = result.overload() {
         let _ = writeln!(text, "\n{headline}");

@@ -81,11 +81,14 @@ fn a_wait_that_the_broker_asks_for_is_a_sentence_on_the_screen() {
         .args([&engine[..], &load].concat())
         .run();
     for piece in [
-        "The broker blocked publishers ",
+        "the broker blocked publishers ",
         " s summed over connections (connection.blocked): check its alarms",
     ] {
         assert!(run.stdout.contains(piece), "{}", run.stdout);
     }
+    let notes = run.stdout.lines().find(|line| line.starts_with("  notes"));
+    let has_subject = notes.is_some_and(|notes| notes.contains("blocked publishers"));
+    assert!(has_subject, "{}", run.stdout);
     let mut lines = run.stderr.lines();
     let line = lines.find(|line| line.ends_with(", blocked by the broker"));
     assert!(
