@@ -14,10 +14,10 @@ use load::plan::Invalid;
 /// columns.
 const OPTIONS: &str = include_str!("perftest.md");
 
-/// Translates the words of a PerfTest command line to this program's spelling. Returns an error for an option of PerfTest
-/// that does not exist here.
+/// Translates the words of a PerfTest command line to this program's spelling. Returns an error that names all options of
+/// PerfTest that do not exist here.
 pub(super) fn words(typed: Vec<OsString>) -> Result<Vec<OsString>, Failure> {
-    let mut words = Vec::new();
+    let (mut words, mut refused) = (Vec::new(), Vec::new());
     let mut typed = typed.into_iter().peekable();
     while let Some(word) = typed.next() {
         let (option, attached) = with_value(word.to_str().unwrap_or_default());
@@ -37,8 +37,8 @@ pub(super) fn words(typed: Vec<OsString>) -> Result<Vec<OsString>, Failure> {
             continue;
         }
         let Some(here) = here.strip_prefix('`') else {
-            let field = format!("{option} (PerfTest's)");
-            return Err(Invalid::new(field, here.replace('`', "")).into());
+            refused.push(format!("`{option}` ({})", here.replace('`', "")));
+            continue;
         };
         let value = adapted(placeholder, value.unwrap_or_default());
         let here = here.trim_end_matches('`').split(' ');
@@ -47,7 +47,10 @@ pub(super) fn words(typed: Vec<OsString>) -> Result<Vec<OsString>, Failure> {
             _ => word.replace(placeholder, &value).into(),
         }));
     }
-    Ok(words)
+    if refused.is_empty() {
+        return Ok(words);
+    }
+    Err(Invalid::new("options of PerfTest", refused.join(", ")).into())
 }
 
 /// Divides a word such as `-x=10` or `-x10` into the option and its value.
@@ -153,6 +156,7 @@ mod tests {
             ("--framemax=1", "?frame_max"),
             ("-u a,b", "--queue-pattern"),
             ("-na -a", "--nack 1"),
+            ("-hst 1 -x 2 -sb", "leave it out), `-sb` (use queues"),
         ] {
             let said = spelled(typed).unwrap_err();
             assert!(said.contains(remedy), "{said}");
