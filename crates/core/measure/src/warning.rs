@@ -40,6 +40,8 @@ pub enum Kind {
     CountsDisagree,
     /// A row of the audit failed: figures of the result contradict each other or the plan.
     Audit,
+    /// The daemon asked its clients to send nothing for a while.
+    Blocked,
     /// The daemon delivered messages twice that it should deliver once.
     Duplicated,
     /// The daemon delivered messages out of order.
@@ -117,6 +119,7 @@ impl Kind {
             Self::NoisyHost => ("busy machine", Cause, Part),
             Self::CountsDisagree => ("counts disagree", Effect, Whole),
             Self::Audit => ("audit", Effect, Whole),
+            Self::Blocked => ("blocked publishers", Cause, Whole),
             Self::Duplicated => ("duplicates", Effect, Whole),
             Self::OutOfOrder => ("wrong order", Effect, Whole),
             Self::ListenOverflow => ("accept queue full", Effect, Part),

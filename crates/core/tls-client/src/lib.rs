@@ -125,8 +125,12 @@ pub fn remedy(error: &io::Error, no_tls: &'static str) -> &'static str {
         Some(InvalidCertificate(
             CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
         )) => "use a name that its certificate has, or accept any certificate with --tls-insecure",
-        // Other: a CA certificate that was not given.
-        Some(InvalidCertificate(CertificateError::UnknownIssuer | CertificateError::Other(_))) => {
+        // BadSignature: the CA has the name of a trusted one. Other: a CA certificate that was not given.
+        Some(InvalidCertificate(
+            CertificateError::UnknownIssuer
+            | CertificateError::BadSignature
+            | CertificateError::Other(_),
+        )) => {
             "trust the CA that signed the certificate with --tls-ca FILE, or accept any certificate with --tls-insecure"
         }
         Some(InvalidCertificate(_)) => {
@@ -152,9 +156,9 @@ pub fn describe(error: &io::Error) -> String {
     use rustls::Error::{InvalidCertificate, InvalidMessage};
     match tls_error(error) {
         Some(InvalidMessage(_)) => "the server does not answer in TLS".to_owned(),
-        Some(InvalidCertificate(CertificateError::UnknownIssuer)) => {
-            "the CA that signed the certificate of the server is not trusted here".to_owned()
-        }
+        Some(InvalidCertificate(
+            CertificateError::UnknownIssuer | CertificateError::BadSignature,
+        )) => "the CA that signed the certificate of the server is not trusted here".to_owned(),
         Some(InvalidCertificate(CertificateError::Other(_))) => {
             "the certificate of the server is one of a CA, and is not trusted here".to_owned()
         }
@@ -315,6 +319,11 @@ mod tests {
             ),
             (
                 CertificateError::UnknownIssuer.into(),
+                "is not trusted",
+                "--tls-ca FILE",
+            ),
+            (
+                CertificateError::BadSignature.into(),
                 "is not trusted",
                 "--tls-ca FILE",
             ),

@@ -19,6 +19,9 @@ pub(crate) struct OpenedSession {
     pub(crate) session: Session,
 }
 
+/// The address of a node that could not be connected to again, and the reason.
+pub(crate) type FailedAttempt = (String, SessionError);
+
 /// Connections by number, until their worker takes them.
 #[derive(Debug)]
 pub(crate) struct Reserved<T>(Mutex<HashMap<u64, T>>);
@@ -77,11 +80,7 @@ pub(crate) fn connect(
     let mut session = Session::open(node, settings.heartbeat)?;
     let clients = run.layout.clients(number);
     if session.channel_max > 0 && clients.len() > usize::from(session.channel_max) {
-        return Err(SessionError::Protocol(format!(
-            "{} channels exceed the {} that the broker grants per connection: lower --channels",
-            clients.len(),
-            session.channel_max
-        )));
+        return Err(SessionError::ChannelLimit);
     }
     for (client, channel) in clients.into_iter().zip(1..) {
         session.open_channel(channel)?;

@@ -26,7 +26,7 @@ use crate::shared::{Shared, note_unknown};
 use crate::spec::{self, SPEC};
 use crate::topology::Leftovers;
 use crate::{connect, findings, summary, topology};
-use amqp_client::{Session, SessionError};
+use amqp_client::Session;
 
 /// Longest iteration of an engine's loop. At its end the loop accounts for the messages received.
 const LONGEST_TURN_NS: u64 = 25_000_000;
@@ -124,21 +124,23 @@ impl Driver for Perftest {
     fn check(&self) -> anyhow::Result<Checked> {
         let run = &self.run;
         let settings = &run.plan.driver;
-        let explain = |error: SessionError| run.nodes.node(0, 0).explain(&error);
-        let mut session = run
+        let (node, mut session) = run
             .nodes
             .first(|node| Session::open(node, settings.heartbeat))
             .map_err(|(node, error)| node.explain(&error))?;
         let checked = Checked::default();
         if run.declares() && run.workers.shard.index == 0 {
-            topology::declare(&mut session, settings, Leftovers::Purge).map_err(explain)?;
+            topology::declare(&mut session, settings, Leftovers::Purge)
+                .map_err(|error| node.explain(&error))?;
         }
         session.close();
         if let Some(churn) = settings.churn {
             // A client of its own for each shard: they check at the same time.
             let number = run.workers.shard.index;
             let mut client = ChurnClient::new(Arc::clone(run), churn, number);
-            client.once().map_err(explain)?;
+            client
+                .once()
+                .map_err(|error| run.nodes.node(number, 0).explain(&error))?;
             return Ok(checked);
         }
         if run.workers.count > 0 {
@@ -229,9 +231,7 @@ impl Perftest {
     fn connect(&self) -> anyhow::Result<()> {
         let run = &self.run;
         if run.plan.driver.engine.chosen() == Engine::Lapin {
-            let dialer = lapin::Dialer::start(run);
-            let explain = |error: SessionError| run.nodes.node(0, 0).explain(&error);
-            let _ = self.dialer.set(dialer.map_err(explain)?);
+            let _ = self.dialer.set(lapin::Dialer::start(run)?);
         } else {
             let _ = self.connections.set(connect::open_all(run)?);
         }

@@ -5,7 +5,7 @@ use load::driver::{Bounds, Findings};
 use load::plan::Plan;
 use load::recorder;
 use measure::tally::Tally;
-use measure::warning::{Kind, Warning};
+use measure::warning::{Kind, Severity, Warning};
 
 use crate::outcome::{self, count};
 use crate::settings::{self, Settings};
@@ -138,7 +138,25 @@ fn warnings(plan: &Plan<Settings>, total: &Tally) -> Vec<Warning> {
             "confirms of this broker cannot be relied on: see its log",
         ),
     ];
-    found.into_iter().flatten().collect()
+    found.into_iter().flatten().chain(blocked(total)).collect()
+}
+
+/// Notes how long the broker let publishers wait.
+fn blocked(total: &Tally) -> Option<Warning> {
+    let times = match total.counted(count::BLOCKED) {
+        0 => return None,
+        1 => "once".to_owned(),
+        times => format!("{times} times"),
+    };
+    let seconds = total.counted(count::BLOCKED_MS) as f64 / 1e3;
+    Some(Warning {
+        kind: Kind::Blocked,
+        severity: Severity::Note,
+        message: format!(
+            "the broker blocked publishers {times}, for {seconds:.1} s summed over connections (connection.blocked)"
+        ),
+        hint: "check its alarms of memory and disk".to_owned(),
+    })
 }
 
 /// Returns true if a message may be in several queues, or if each consumer of a queue receives all of its messages.
@@ -152,7 +170,6 @@ fn copies(plan: &Plan<Settings>) -> bool {
 #[cfg(test)]
 mod tests {
     use measure::counters::Counter;
-    use measure::warning::Severity;
 
     use super::*;
     use crate::roles::testing::TIMELINE;

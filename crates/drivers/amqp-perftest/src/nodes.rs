@@ -29,13 +29,17 @@ impl Nodes {
         &self.0[index as usize]
     }
 
-    /// Returns the first session that `open` establishes, or the last node with its error.
+    /// Returns the first session that `open` establishes, with its node, or the last node with its error.
     pub(crate) fn first(
         &self,
         open: impl Fn(&Broker) -> Result<Session, SessionError>,
-    ) -> Result<Session, (&Broker, SessionError)> {
+    ) -> Result<(&Broker, Session), (&Broker, SessionError)> {
+        let attempt = |node| match open(node) {
+            Ok(session) => Ok((node, session)),
+            Err(error) => Err((node, error)),
+        };
         let (last, others) = self.0.split_last().expect("there is at least one node");
-        let found = others.iter().find_map(|node| open(node).ok());
-        found.map_or_else(|| open(last).map_err(|error| (last, error)), Ok)
+        let found = others.iter().find_map(|node| attempt(node).ok());
+        found.map_or_else(|| attempt(last), Ok)
     }
 }

@@ -245,7 +245,7 @@ impl Shared {
         };
         let open = |node: &Broker| Session::open_within(node, settings.heartbeat, timeout);
         let session = self.nodes.first(open);
-        if let Ok(mut session) = session {
+        if let Ok((_, mut session)) = session {
             if let Ok(messages) = queued_soon(&mut session, settings, wanted) {
                 queued = messages;
                 if let Err(error) = topology::delete(&mut session, settings) {

@@ -6,16 +6,22 @@ use measure::counters::Counter;
 use measure::result::RunResult;
 use measure::tally::Tally;
 use measure::units;
+use measure::warning::Kind;
 
 use crate::outcome::count;
 
-/// Renders `published: 15234 msg/s, consumed: 15189 msg/s, confirmed: 15234`; the last is the total so far.
+/// Renders `published: 15234 msg/s, consumed: 15189 msg/s, confirmed: 15234`; the last is the total so far. A second in
+/// which the broker blocked publishers says so.
 pub(crate) fn line(second: &Tally, total: &Tally) -> String {
     if total.counted(count::CHURNED) > 0 {
         return format!("churned: {}/s", second.counted(count::CHURNED));
     }
+    let blocked = match second.counted(count::BLOCKED_MS) {
+        0 => "",
+        _ => ", blocked by the broker",
+    };
     format!(
-        "published: {} msg/s, consumed: {} msg/s, confirmed: {}",
+        "published: {} msg/s, consumed: {} msg/s, confirmed: {}{blocked}",
         second.counted(count::PUBLISHED),
         second.counted(count::CONSUMED),
         total.counted(count::CONFIRMED),
@@ -62,13 +68,9 @@ pub(crate) fn block(result: &RunResult) -> String {
             let _ = writeln!(text, "  {label} {}", units::duration(ns));
         }
     }
-    let blocked = result.count(count::BLOCKED);
-    if blocked > 0 {
-        let seconds = result.count(count::BLOCKED_MS) as f64 / 1e3;
-        let _ = writeln!(
-            text,
-            "\nThe broker asked publishers to wait {blocked} times, {seconds:.1} s in all (connection.blocked): check its alarms of memory and disk"
-        );
+    let mut warnings = result.warnings.iter();
+    if let Some(blocked) = warnings.find(|warning| warning.kind == Kind::Blocked) {
+        let _ = writeln!(text, "\n{}: {}", blocked.message, blocked.hint);
     }
     if let Some(headline) = result.overload() {
         let _ = writeln!(text, "\n{headline}");

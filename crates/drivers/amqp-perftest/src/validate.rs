@@ -266,6 +266,14 @@ impl Settings {
                 "is longer than the 255 bytes of a short string: shorten it",
             )?;
         }
+        let kind = &self.exchange_type;
+        refuse(
+            self.exchange.is_empty() && *kind != Self::default().exchange_type,
+            "exchange_type (--type)",
+            &format!(
+                "{kind} has no effect without an exchange: add --exchange {kind}, the name that PerfTest gives it"
+            ),
+        )?;
         refuse(
             self.queue.is_empty(),
             "queue (--queue)",

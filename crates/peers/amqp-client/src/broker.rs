@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::{TcpStream, ToSocketAddrs as _};
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use amq_protocol::uri::{AMQPScheme, AMQPUri};
@@ -52,13 +53,13 @@ impl Broker {
 
     fn read(text: &str, options: Option<&TlsOptions>) -> Result<Self, Invalid> {
         let field = || format!("--uri {}", redact::uri(text));
+        check_query(text).map_err(|problem| Invalid::new(field(), problem))?;
         let mut uri: AMQPUri = text.parse().map_err(|problem: String| {
             // The problem may quote the URI.
             let problem = problem.replace(text, &redact::uri(text));
             let remedy = "write it as amqp://localhost:5672/, with user and password, separated by a colon, and an @ before the host, and %2f for a / in the vhost";
             Invalid::new(field(), format!("{problem}: {remedy}"))
         })?;
-        check_query(text, &uri).map_err(|problem| Invalid::new(field(), problem))?;
         let is_tls = uri.scheme == AMQPScheme::AMQPS;
         let tls = match options {
             Some(options) if is_tls => Some(TlsClient::new(&uri.authority.host, options, &[])?),
@@ -110,30 +111,39 @@ pub fn connect(broker: &Broker, reply_timeout: Duration) -> io::Result<TcpStream
     Err(last)
 }
 
-/// Refuses parameters of a URI that would have no effect. Those for TLS have the names of RabbitMQ ("URI Query
-/// Parameters").
-fn check_query(text: &str, uri: &AMQPUri) -> Result<(), String> {
-    const READ: [&str; 3] = ["frame_max", "channel_max", "heartbeat"];
+/// Refuses parameters of a URI that would have no effect, and values out of range. Those for TLS have the names of RabbitMQ
+/// ("URI Query Parameters").
+fn check_query(text: &str) -> Result<(), String> {
+    const READ: [(&str, RangeInclusive<u32>); 3] = [
+        ("frame_max", FRAME_MIN..=u32::MAX),
+        ("channel_max", 1..=65_535),
+        ("heartbeat", 1..=65_535),
+    ];
     let query = text.split('#').next().and_then(|text| text.split_once('?'));
     let pairs = query.map_or("", |(_, query)| query).split('&');
-    let mut names = pairs.filter_map(|pair| pair.split('=').next());
-    if let Some(name) = names.find(|name| !name.is_empty() && !READ.contains(name)) {
-        let remedy = match name {
-            "cacertfile" => "use --tls-ca FILE",
-            "verify" => "use --tls-insecure to accept any certificate",
-            _ => "leave it out",
+    for pair in pairs.filter(|pair| !pair.is_empty()) {
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        let Some((_, range)) = READ.iter().find(|(read, _)| *read == name) else {
+            let remedy = match name {
+                "cacertfile" => "use --tls-ca FILE",
+                "verify" => "use --tls-insecure to accept any certificate",
+                _ => "leave it out",
+            };
+            let read = READ.map(|(name, _)| name).join(", ");
+            return Err(format!(
+                "its parameter `{name}` has no effect, only {read} have: {remedy}"
+            ));
         };
-        return Err(format!(
-            "its parameter `{name}` has no effect, only {} have: {remedy}",
-            READ.join(", ")
-        ));
+        let number = value.parse::<u32>();
+        if !number.is_ok_and(|number| number == 0 || range.contains(&number)) {
+            return Err(format!(
+                "its parameter `{name}` must be from {} to {}, or 0 for none: change it",
+                range.start(),
+                range.end()
+            ));
+        }
     }
-    match uri.query.frame_max {
-        Some(1..FRAME_MIN) => Err(format!(
-            "frame_max is below the {FRAME_MIN} bytes that every peer accepts (AMQP 0-9-1, frame-min-size): raise it"
-        )),
-        _ => Ok(()),
-    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -146,7 +156,13 @@ mod tests {
             ("frame_max=8192&heartbeat=5&channel_max=9", None),
             ("", None),
             ("frame_max=0", None),
-            ("frame_max=100", Some("raise it")),
+            ("frame_max=100", Some("`frame_max` must be from 4096")),
+            (
+                "heartbeat=99999",
+                Some("`heartbeat` must be from 1 to 65535"),
+            ),
+            ("channel_max=-1&heartbeat=5", Some("`channel_max` must be")),
+            ("frame_max", Some("`frame_max` must be")),
             ("heartbeat=5&verify=verify_none", Some("`verify`")),
             ("cacertfile=/ca.pem", Some("--tls-ca")),
             ("connection_timeout=5", Some("`connection_timeout`")),

@@ -37,6 +37,9 @@ pub enum SessionError {
         /// The method that it answered.
         what: String,
     },
+    /// The connection has no channel left: the broker, or `channel_max` of the address, grants fewer.
+    #[error("one connection is not granted so many channels")]
+    ChannelLimit,
     /// The broker violated the protocol.
     #[error("{0}")]
     Protocol(String),
@@ -70,19 +73,21 @@ impl Broker {
             (SessionError::Io(io), _) if io.kind() == io::ErrorKind::ConnectionRefused => {
                 "no process listens there: start the broker, or leave --uri out to have one launched"
             }
-            (SessionError::Io(io), _) if tls_error(io).is_some() => match tls_error(io) {
-                Some(rustls::Error::InvalidCertificate(_)) => {
-                    "name the file of the CA that signed its certificate (--tls-ca), or accept any certificate (--tls-insecure)"
-                }
-                _ => {
-                    "check that the port uses TLS (often 5671), or write amqp:// for a connection without TLS"
-                }
-            },
+            (SessionError::Io(io), _) if is_of_ca(io) => {
+                "name its file with --tls-ca and use --engine wire, because lapin takes none of a CA as a server's own; or give the server one that the CA signed"
+            }
+            (SessionError::Io(io), _) if tls_error(io).is_some() => tls_client::remedy(
+                io,
+                "check that the port uses TLS (often 5671), or write amqp:// for a connection without TLS",
+            ),
             (SessionError::Io(io), _) if io.to_string().contains("failed to lookup address") => {
                 "correct the name of the host, or write an address such as 127.0.0.1"
             }
             (SessionError::Io(io), _) if is_timeout(io) => {
                 "check that this is an AMQP broker, that it is not stuck, and that the port uses no TLS (amqps:// otherwise)"
+            }
+            (SessionError::ChannelLimit, _) => {
+                "lower --channels, or raise channel_max in the address or at the broker"
             }
             (SessionError::Silent(""), _) => {
                 "check the broker's log: it may be shutting down, or have too many connections"
@@ -115,6 +120,12 @@ impl Broker {
         };
         Invalid::new(field, format!("{problem}: {remedy}"))
     }
+}
+
+/// Returns true if a server showed a certificate that may sign others.
+fn is_of_ca(error: &io::Error) -> bool {
+    use rustls::{CertificateError::Other, Error::InvalidCertificate};
+    matches!(tls_error(error), Some(InvalidCertificate(Other(_))))
 }
 
 pub(crate) fn is_timeout(error: &io::Error) -> bool {

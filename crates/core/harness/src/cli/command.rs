@@ -73,15 +73,34 @@ pub fn exit_with(all_right: Result<bool, Failure>) -> ExitCode {
     }
 }
 
-/// Rewrites an option with one dash to two dashes. Possible numbers and short options stay as they are.
+/// Rewrites an option with one dash to two dashes. Possible numbers, and short options with or without their value
+/// (`-n100`), stay as they are.
 #[must_use]
 pub fn two_dashes(word: OsString) -> OsString {
     match word.to_str().and_then(|text| text.strip_prefix('-')) {
         Some(name)
-            if name.len() > 2 && name.starts_with(|first: char| first.is_ascii_lowercase()) =>
+            if name.len() > 2 && name.bytes().take(2).all(|byte| byte.is_ascii_lowercase()) =>
         {
             format!("--{name}").into()
         }
         _ => word,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_names_of_options_get_a_second_dash() {
+        for (typed, expected) in [
+            ("-rate", "--rate"),
+            ("-n100", "-n100"),
+            ("-qp", "-qp"),
+            ("-500", "-500"),
+            ("--rate", "--rate"),
+        ] {
+            assert_eq!(two_dashes(typed.into()), *expected);
+        }
     }
 }

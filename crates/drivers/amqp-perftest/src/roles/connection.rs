@@ -7,8 +7,8 @@ use harness::output;
 use load::clock;
 use load::recorder::Recorder;
 
+use crate::connect::FailedAttempt;
 use crate::outcome::{self, count};
-use amqp_client::SessionError;
 
 /// The reason why a connection is unusable, and the outcome of its unconfirmed messages.
 #[derive(Debug)]
@@ -83,11 +83,11 @@ impl LostConnections {
         self.lost_at.entry(number).or_insert(now);
     }
 
-    pub(crate) fn on_failed_attempt(&mut self, error: &SessionError) {
+    pub(crate) fn on_failed_attempt(&mut self, (address, error): &FailedAttempt) {
         if let Some(kind) = outcome::exhausted(error) {
             self.record.count_by_name(kind, 1);
         }
-        self.reason = error.to_string();
+        self.reason = format!("{address}: {error}");
     }
 
     pub(crate) fn on_reopened(&mut self, number: u64, now: u64) {
@@ -129,10 +129,36 @@ impl Blocked {
         self.0.get_or_insert(now);
     }
 
-    /// Counts the end of the wait: `connection.unblocked`, or the connection is lost or closed.
-    pub(crate) fn unblock(&mut self, now: u64, record: &Recorder) {
-        if let Some(since) = self.0.take() {
-            record.count(count::BLOCKED_MS, now.saturating_sub(since) / 1_000_000);
+    /// Counts the wait until now, so that each second has its part of it.
+    pub(crate) fn count(&mut self, now: u64, record: &Recorder) {
+        if let Some(since) = &mut self.0 {
+            let waited_ms = now.saturating_sub(*since) / 1_000_000;
+            record.count(count::BLOCKED_MS, waited_ms);
+            *since += waited_ms * 1_000_000;
         }
+    }
+
+    /// Ends the wait: `connection.unblocked`, or the connection is lost or closed.
+    pub(crate) fn unblock(&mut self, now: u64, record: &Recorder) {
+        self.count(now, record);
+        self.0 = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::roles::testing::worker;
+
+    #[test]
+    fn each_second_has_its_part_of_a_wait_that_has_not_ended() {
+        let (worker, recorded) = worker();
+        let mut blocked = Blocked::default();
+        blocked.block(0, &worker.record);
+        for now in [1_500_000, 1_900_000, 3_000_000] {
+            blocked.count(now, &worker.record);
+        }
+        assert!(blocked.is_blocked());
+        assert_eq!(recorded.end().counted(count::BLOCKED_MS), 3);
     }
 }

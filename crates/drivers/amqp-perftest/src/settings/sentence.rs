@@ -53,10 +53,15 @@ impl Settings {
         } else {
             ("", format!(", prefetch {}", self.prefetch))
         };
+        let latency = if self.consumer_latency.is_zero() {
+            String::new()
+        } else {
+            format!(" after {}", duration::format(self.consumer_latency))
+        };
         match (self.auto_ack, self.multi_ack_every) {
             (true, _) => format!("{polling}without acknowledgements"),
-            (_, 1) => format!("{polling}acknowledging each{prefetch}"),
-            (_, every) => format!("{polling}acknowledging every {every}{prefetch}"),
+            (_, 1) => format!("{polling}acknowledging each{latency}{prefetch}"),
+            (_, every) => format!("{polling}acknowledging every {every}{latency}{prefetch}"),
         }
     }
 

@@ -21,12 +21,6 @@ fn a_wrong_call_is_named_with_its_remedy() {
                 &["no.such.host.invalid", "correct the name of the host"],
             ),
             refused(&["rabbitmq"], &["did you mean --daemon rabbitmq?"]),
-            // PerfTest's unit of these two is not the second.
-            refused(&["-L", "1000"], &["--consumer-latency", "with a unit"]),
-            refused(
-                &["--polling-interval", "10"],
-                &["--polling-interval", "with a unit"],
-            ),
             refused(
                 &["--prefetch", "70k"],
                 &["--prefetch", "larger than this option"],

@@ -417,6 +417,36 @@ fn connections_are_spread_over_the_nodes() {
 }
 
 #[test]
+fn an_error_names_the_node_that_failed() {
+    for engine in ENGINES {
+        // Its queue is transient.
+        let brokers = [Script::default(), Script::with_queue("perftest")];
+        let brokers = brokers.map(|script| NullBroker::start(script).unwrap());
+        let [alive, other] = brokers.each_ref().map(NullBroker::uri);
+        let dead = "amqp://127.0.0.1:1/";
+        let redacted = other.replace("guest@", "[redacted]@");
+        for (uris, names) in [
+            // The first connection is the producer's.
+            ([&alive, dead], ["127.0.0.1:1/", "Connection refused"]),
+            ([dead, &other], [&redacted, "406"]),
+        ] {
+            program(engine, &uris.join(",")).refused(2, &names);
+        }
+    }
+}
+
+#[test]
+fn more_channels_than_the_address_grants_are_refused_with_the_options_to_change() {
+    let broker = NullBroker::start(Script::default()).unwrap();
+    let uri = format!("{}?channel_max=1", broker.uri());
+    for engine in ENGINES {
+        let two = ["--channels", "2", "--producers", "2", "--consumers", "2"];
+        let program = program(engine, &uri).args(two);
+        program.refused(2, &["lower --channels", "channel_max"]);
+    }
+}
+
+#[test]
 fn a_connection_whose_node_is_gone_goes_to_the_next() {
     for engine in ENGINES {
         let shared = Script::with_queue("perftest");
@@ -544,7 +574,7 @@ fn message_properties_are_the_fourteen_of_perftest_and_other_keys_are_headers() 
 }
 
 #[test]
-fn words_of_perftest_with_a_value_are_read_or_refused_with_a_remedy() {
+fn values_of_perftest_have_their_meaning_there() {
     let pattern = ["-qp", "q-%d", "-qpf", "2", "-qpt=3"];
     for (typed, line) in [
         (
@@ -554,8 +584,13 @@ fn words_of_perftest_with_a_value_are_read_or_refused_with_a_remedy() {
         (&["-ad", "false"], "auto_delete = false"),
         (&["--auto-delete", "true"], "auto_delete = true"),
         (&["-Q", "100"], "prefetch = 100\nglobal_qos = true"),
-        (&["-E"], "exclusive = true"),
+        (&["-s", "12"], "size = 28"),
+        (&["-L", "1000"], "consumer_latency = \"1ms\""),
+        (&["-po", "-pi", "1000"], "polling_interval = \"1s\""),
         (&["-prsd", "3s"], "random_start_delay = \"3s\""),
+        (&["-mlb", "0", "--id", "007"], "name = \"007\""),
+        (&["-mlb", "5"], "x-max-length-bytes = 5"),
+        (&["-x10"], "clients = 10"),
     ] {
         let (code, text) = plan(&[], typed);
         assert!(code == Some(0) && text.contains(line), "{typed:?}: {text}");
@@ -563,17 +598,68 @@ fn words_of_perftest_with_a_value_are_read_or_refused_with_a_remedy() {
     for (typed, names) in [
         (&["-ew", "empty"][..], &["--exit-when", "--producers 0"][..]),
         (&["-q", "65536"], &["--prefetch"]),
-        (&["-na"], &["--nack", "share"]),
-        (&["-ei", "2"], &["-ei", "--shard"]),
-        (&["-d", "mine"], &["-d", "--name"]),
-        (&["-S"], &["-S", "--ramp-up"]),
-        (&["-o", "out.csv"], &["-o", "--output"]),
-        (&["-sni", "host"], &["-sni", "--uri"]),
-        (&["-sb"], &["-sb", "--predeclared"]),
-        (&["-qf", "names.txt"], &["-qf", "--queue-pattern"]),
-        (&["-vl", "1:2"], &["-vl", "--consumer-latency"]),
+        (&["-t", "fanout"], &["--type", "--exchange fanout"]),
+        (&["-mlb", "20gb"], &["-mlb", "x-max-length-bytes=N"]),
         (&["-ptxsize", "3"], &["-ptxsize", "--confirm"]),
     ] {
         refused(typed, names);
+    }
+}
+
+/// Options of PerfTest, of which the table of the program has a row each.
+const PERFTEST: &str = include_str!("../../src/cli/perftest.md");
+
+/// Returns a value for each name of a value in the table, or the name itself.
+fn sample(name: &str) -> &str {
+    match name {
+        "N" | "NUMBER" => "2",
+        "BYTES" => "12",
+        "RATE" => "0.5",
+        "SECONDS" => "2",
+        "FROM-TO" => "30-60",
+        "FILES" => env!("CARGO_MANIFEST_PATH"),
+        "PAIRS" => "priority=5",
+        "ID" => "test 1",
+        "WHEN" => "idle",
+        "FLAG" => "persistent",
+        "URI" | "URIS" => "amqp://127.0.0.1:1",
+        "BOOL" => "false",
+        "PATTERN" => "q-%d",
+        "RATES" | "SIZES" => "100:5",
+        other => other,
+    }
+}
+
+#[test]
+fn every_option_of_perftest_is_taken_or_refused_with_a_remedy() {
+    for row in PERFTEST.lines().skip(2) {
+        let (options, here) = row.trim_matches(['|', ' ']).split_once(" | ").unwrap();
+        let options: Vec<&str> = options.split('`').skip(1).step_by(2).collect();
+        let value = options[options.len() - 1].split(' ').nth(1);
+        for option in &options {
+            let option = option.split(' ').next().unwrap();
+            let mut typed = vec![option];
+            typed.extend(value.map(sample));
+            // An option that needs another one.
+            typed.extend(match option.trim_matches('-') {
+                "qp" | "queue-pattern" => &["-qpt", "3"][..],
+                "qpf" | "queue-pattern-from" => &["-qp", "q-%d", "-qpt", "3"],
+                "qpt" | "queue-pattern-to" => &["-qp", "q-%d"],
+                "A" | "multi-ack-every" => &["-q", "9"],
+                "pi" | "polling-interval" => &["-po"],
+                "t" | "type" => &["-e", "direct"],
+                _ => &[],
+            });
+            let (code, text) = plan(&[], &typed);
+            if here.starts_with(['`', '–']) {
+                assert_eq!(code, Some(0), "{typed:?}: {text}");
+            } else {
+                let remedy = here.replace('`', "");
+                assert!(
+                    code == Some(2) && text.contains(&remedy),
+                    "{typed:?}: {text}"
+                );
+            }
+        }
     }
 }

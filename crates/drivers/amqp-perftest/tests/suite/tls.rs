@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use harness_testing::program::Program;
 use null_broker::{NullBroker, Script};
-use rcgen::{CertifiedKey, generate_simple_self_signed};
+use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair, generate_simple_self_signed};
 use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Runtime;
@@ -26,13 +26,16 @@ struct Front {
 }
 
 impl Front {
-    fn start() -> Self {
+    /// Starts the proxy with a self-signed certificate, which may be one of a CA.
+    fn start(is_ca: IsCa) -> Self {
         let broker = NullBroker::start(Script::default()).unwrap();
         let behind = broker.uri();
         let behind = behind.split_once('@').unwrap().1.trim_end_matches('/');
         let behind: SocketAddr = behind.parse().unwrap();
-        let CertifiedKey { cert, signing_key } =
-            generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        let mut params = CertificateParams::new(["localhost".to_owned()]).unwrap();
+        params.is_ca = is_ca;
+        let signing_key = KeyPair::generate().unwrap();
+        let cert = params.self_signed(&signing_key).unwrap();
         let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(signing_key.serialize_der()));
         let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()
@@ -78,7 +81,7 @@ fn program(uri: &str, arguments: &[&str]) -> Program {
 
 #[test]
 fn every_message_comes_through_tls() {
-    let (front, folder) = (Front::start(), tempfile::tempdir().unwrap());
+    let (front, folder) = (Front::start(IsCa::NoCa), tempfile::tempdir().unwrap());
     let ca = folder.path().join("ca.pem");
     std::fs::write(&ca, &front.pem).unwrap();
     let trusts = ["--tls-ca", ca.to_str().unwrap()];
@@ -107,7 +110,7 @@ fn every_message_comes_through_tls() {
 
 #[test]
 fn a_certificate_that_nobody_trusts_is_refused_with_the_remedy() {
-    let (front, folder) = (Front::start(), tempfile::tempdir().unwrap());
+    let (front, folder) = (Front::start(IsCa::NoCa), tempfile::tempdir().unwrap());
     let other = generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     let ca = folder.path().join("other.pem");
     std::fs::write(&ca, other.cert.pem()).unwrap();
@@ -125,6 +128,24 @@ fn a_certificate_that_nobody_trusts_is_refused_with_the_remedy() {
         front.program(arguments).refused(2, names);
     }
     assert_eq!(front.broker.taken(), 0);
+}
+
+/// `openssl req -x509` makes such a certificate. The library of lapin takes none of a CA as a server's own.
+#[test]
+fn a_server_with_its_own_certificate_of_a_ca_is_trusted_or_refused_with_the_engine_to_use() {
+    let certificate = IsCa::Ca(BasicConstraints::Unconstrained);
+    let (front, folder) = (Front::start(certificate), tempfile::tempdir().unwrap());
+    let ca = folder.path().join("ca.pem");
+    std::fs::write(&ca, &front.pem).unwrap();
+    let trusts = ["--tls-ca", ca.to_str().unwrap(), "--pmessages", "10"];
+    let run = front.program(&trusts).run();
+    assert!(matches!(run.code, 0 | 3), "{}", run.stderr);
+    assert_eq!(run.result["counts"]["consumed"], 10);
+    let words = [&trusts[..], &["--engine", "lapin"]].concat();
+    let host = format!("localhost:{}", front.address.port());
+    let names = [&host, "certificate", "of a CA", "--engine wire"];
+    let error = front.program(&words).refused(2, &names);
+    assert!(!error.contains("CaUsedAsEndEntity"), "{error}");
 }
 
 #[test]

@@ -208,6 +208,9 @@ impl<'a, 'r> LapinConnection<'a, 'r> {
         }
         let shared = &mut *self.engine.shared.borrow_mut();
         let is_blocked = self.blocked.is_blocked();
+        if is_blocked {
+            self.blocked.count(clock::now(), &all.state.record);
+        }
         for client in &self.clients {
             let polled = all.poll(*client, shared, is_blocked, context);
             if let Err(lost) = polled {

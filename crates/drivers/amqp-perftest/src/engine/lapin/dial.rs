@@ -15,11 +15,12 @@ use ::lapin::tcp::OwnedTLSConfig;
 use ::lapin::uri::AMQPUri;
 use ::lapin::{Channel, Connection, ConnectionProperties, ErrorKind};
 use amq_protocol::frame::{AMQPContentHeader, AMQPFrame};
+use tls_client::tls_error;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-use crate::connect::{Reserved, declare_again};
+use crate::connect::{FailedAttempt, Reserved, declare_again};
 use crate::engine::wire::FRAME_OVERHEAD;
 use crate::layout::Client;
 use crate::settings::Settings;
@@ -63,7 +64,7 @@ struct DialConfig {
 
 impl Dialer {
     /// Opens the connections of the workers of this process.
-    pub(crate) fn start(run: &Arc<Shared>) -> Result<Self, SessionError> {
+    pub(crate) fn start(run: &Arc<Shared>) -> anyhow::Result<Self> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let handle = runtime.handle().clone();
         let (ends, ended) = oneshot::channel::<()>();
@@ -84,7 +85,9 @@ impl Dialer {
                 // The caller waits for it.
                 let _ = answer.send(config.open(number).await);
             });
-            opened.push((number, answered.recv().map_err(|_| ended_early())??));
+            let answer = answered.recv().map_err(|_| ended_early())?;
+            let node = run.nodes.node(number, 0);
+            opened.push((number, answer.map_err(|error| node.explain(&error))?));
         }
         Ok(Self {
             runtime: handle,
@@ -95,7 +98,7 @@ impl Dialer {
     }
 
     /// Reopens a connection.
-    pub(crate) fn again(&self, number: u64) -> JoinHandle<Result<OpenedChannels, SessionError>> {
+    pub(crate) fn again(&self, number: u64) -> JoinHandle<Result<OpenedChannels, FailedAttempt>> {
         let (config, declares) = (Arc::clone(&self.config), Arc::clone(&self.config));
         self.runtime.spawn(async move {
             let declare = move || declare_again(&declares.run, declares.node(number));
@@ -104,9 +107,11 @@ impl Dialer {
                 Ok(Ok(())) => config.open(number).await,
                 Ok(Err(error)) | Err(error) => Err(error),
             };
-            let failed = u64::from(opened.is_err());
-            config.failed.fetch_add(failed, Ordering::Relaxed);
-            opened
+            opened.map_err(|error| {
+                let address = config.node(number).address();
+                config.failed.fetch_add(1, Ordering::Relaxed);
+                (address, error)
+            })
         })
     }
 }
@@ -237,13 +242,15 @@ fn ended_early() -> SessionError {
 /// Converts an error of lapin to the error type that both engines share.
 fn explained(error: &::lapin::Error) -> SessionError {
     match error.kind() {
-        ErrorKind::IOError(error) => {
-            SessionError::Io(io::Error::new(error.kind(), error.to_string()))
-        }
+        ErrorKind::IOError(error) => SessionError::Io(match tls_error(error) {
+            Some(refusal) => io::Error::new(error.kind(), refusal.clone()),
+            None => io::Error::new(error.kind(), error.to_string()),
+        }),
         ErrorKind::ProtocolError(error) => SessionError::Closed {
             code: error.get_id(),
             text: error.get_message().to_string(),
         },
+        ErrorKind::ChannelsLimitReached => SessionError::ChannelLimit,
         _ => SessionError::Protocol(error.to_string()),
     }
 }

@@ -233,7 +233,8 @@ impl<'a> WireWorker<'a> {
         Ok(())
     }
 
-    /// Checks once a second for due heartbeats, silent brokers and late confirms.
+    /// Checks once a second for due heartbeats, silent brokers and late confirms, and counts the time of blocked
+    /// connections.
     pub(super) fn check_timeouts(&mut self, cx: &mut Cx<'a>) {
         let now = cx.state.now;
         let ids: Vec<Id> = cx.connections.iter().map(|(id, _)| id).collect();
@@ -241,6 +242,7 @@ impl<'a> WireWorker<'a> {
             let Some(connection) = cx.connections.get_mut(id) else {
                 continue;
             };
+            connection.blocked.count(now, &self.state.record);
             let is_heartbeat_due = connection.is_heartbeat_due(now);
             let mut checked = if connection.is_silent(now) {
                 Err("no heartbeat came".into())

@@ -5,12 +5,11 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-use crate::connect::{OpenedSession, connect, declare_again};
+use crate::connect::{FailedAttempt, OpenedSession, connect, declare_again};
 use crate::shared::Shared;
-use amqp_client::SessionError;
 
 /// A reopened connection, or the reason of the failure.
-type RedialResult = Result<OpenedSession, SessionError>;
+type RedialResult = Result<OpenedSession, FailedAttempt>;
 
 /// The thread and its channels. It ends when its handle is dropped.
 #[derive(Debug)]
@@ -63,15 +62,16 @@ fn open_wanted(
     failed: u64,
     wanted: &mut Vec<u64>,
     sender: &Sender<RedialResult>,
-) -> Result<(), SessionError> {
+) -> Result<(), FailedAttempt> {
     let mut is_declared = false;
     while let Some(&number) = wanted.last() {
         let node = run.nodes.node(number, failed);
+        let failure = |error| (node.address(), error);
         if !is_declared {
-            declare_again(run, node)?;
+            declare_again(run, node).map_err(failure)?;
             is_declared = true;
         }
-        let connection = connect(run, node, number)?;
+        let connection = connect(run, node, number).map_err(failure)?;
         wanted.pop();
         if sender.send(Ok(connection)).is_err() {
             // The worker has ended.

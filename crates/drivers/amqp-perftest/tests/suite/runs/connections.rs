@@ -76,18 +76,33 @@ fn publishers_wait_where_the_broker_asks_them_to() {
 fn a_wait_that_the_broker_asks_for_is_a_sentence_on_the_screen() {
     let broker = NullBroker::start(Script::with_faults([(100, Fault::Block)])).unwrap();
     let load = ["--pmessages", "500", "--prefetch", "10", "--confirm", "10"];
-    let run = program(&broker.uri()).args(load).run();
+    let engine = ["--engine", super::ENGINE, "--uri", &broker.uri()];
+    let run = Program::new(support::PROGRAM)
+        .args([&engine[..], &load].concat())
+        .run();
     for piece in [
-        "The broker asked publishers to wait ",
-        " s in all (connection.blocked)",
+        "the broker blocked publishers ",
+        " s summed over connections (connection.blocked): check its alarms",
     ] {
         assert!(run.stdout.contains(piece), "{}", run.stdout);
     }
+    let notes = run.stdout.lines().find(|line| line.starts_with("  notes"));
+    let has_subject = notes.is_some_and(|notes| notes.contains("blocked publishers"));
+    assert!(has_subject, "{}", run.stdout);
+    let mut lines = run.stderr.lines();
+    let line = lines.find(|line| line.ends_with(", blocked by the broker"));
+    assert!(
+        line.is_some_and(|line| line.starts_with("published: ")),
+        "{}",
+        run.stderr
+    );
 }
 
 #[test]
 fn a_broker_that_goes_away_ends_the_run_in_time_with_a_result() {
     let broker = NullBroker::start(Script::default()).unwrap();
+    let uri = broker.uri();
+    let address = uri.split_once('@').unwrap().1.trim_end_matches('/');
     let load = [
         "--rate",
         "500",
@@ -98,7 +113,7 @@ fn a_broker_that_goes_away_ends_the_run_in_time_with_a_result() {
         "--confirms",
     ];
     let mut running = Program::new(support::PROGRAM)
-        .args(["--engine", super::ENGINE, "--uri", &broker.uri()])
+        .args(["--engine", super::ENGINE, "--uri", &uri])
         .args(load)
         .start();
     let mut said = running.lines();
@@ -120,7 +135,9 @@ fn a_broker_that_goes_away_ends_the_run_in_time_with_a_result() {
     assert_eq!(result.error("lost"), 0, "nobody can say what it kept");
     let why = result["warnings"].to_string();
     assert!(
-        why.contains("not reestablished by the end: Connection refused"),
+        why.contains(&format!(
+            "not reestablished by the end: {address}: Connection refused"
+        )),
         "{why}"
     );
 }
