@@ -44,7 +44,7 @@ pub(crate) fn merge(options: &MergeOptions) -> Result<u8, Failure> {
     driver_program::call(driver, &arguments, options.quiet).map_err(Failure::Run)
 }
 
-/// Returns the name of the driver that made the first result found.
+/// Returns the name of the driver that made the first result that can be read.
 fn driver_of(options: &MergeOptions) -> anyhow::Result<String> {
     let folder = options.folder.display();
     let entries = fs::read_dir(&options.folder).with_context(|| format!("reading {folder}"))?;
@@ -53,11 +53,10 @@ fn driver_of(options: &MergeOptions) -> anyhow::Result<String> {
         .filter(|path| path.is_file())
         .collect();
     parts.sort_unstable();
-    let path = parts.first().with_context(|| {
-        format!("{folder}: has no shard-I/{RESULT}: name the folder of --result-dir, once a shard has ended")
+    let read =
+        |path: &PathBuf| -> Option<Part> { serde_json::from_slice(&fs::read(path).ok()?).ok() };
+    let part = parts.iter().find_map(read).with_context(|| {
+        format!("{folder}: has no complete shard-I/{RESULT}: name the folder of --result-dir, once a shard has ended")
     })?;
-    let text = fs::read(path).with_context(|| format!("reading {}", path.display()))?;
-    let part: Part = serde_json::from_slice(&text)
-        .with_context(|| format!("{} is not a complete result", path.display()))?;
     Ok(part.driver)
 }

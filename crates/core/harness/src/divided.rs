@@ -39,7 +39,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 
-use crate::store::{self, RESULT};
+use crate::store;
 
 mod end;
 mod program;
@@ -184,8 +184,7 @@ impl DividedRun {
         // Shards on other machines may have other secrets, and no file of the run shows any.
         let mut plain = plan.clone();
         redact::value(&mut plain);
-        let digest = Sha256::digest(plain.to_string());
-        let plan_sha256 = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+        let plan_sha256 = format!("{:x}", Sha256::digest(plain.to_string()));
         let divided = Self {
             role,
             share,
@@ -577,9 +576,9 @@ pub fn shard_folder(index: u64) -> String {
     format!("{SHARD}{index}")
 }
 
-/// Returns true if the daemon of a run was launched by a part of its own, and that part has no result.
-pub(crate) fn lacks_daemon_part(folder: &Path) -> bool {
-    folder.join(DAEMON).exists() && !folder.join(DAEMON_FOLDER).join(RESULT).exists()
+/// Returns true if the daemon of a run was launched by a part of its own.
+pub(crate) fn has_daemon_part(folder: &Path) -> bool {
+    folder.join(DAEMON).exists()
 }
 
 /// Returns the index in the name of a shard's folder.

@@ -100,6 +100,14 @@ fn three_shards_make_one_result_in_which_nothing_is_missing_or_twice() {
     let (merged, code, _) = run.merge();
     let warning = merged.warning("ShardsMissing").unwrap();
     assert_eq!((code, &warning["severity"]), (3, &Value::from("suspect")));
+    fs::create_dir(run.folder().join("daemon")).unwrap();
+    fs::write(run.folder().join("daemon/result.json"), "").unwrap();
+    let (merged, code, _) = run.merge();
+    let warning = merged.warning("ShardsMissing").unwrap().to_string();
+    assert!(
+        code == 3 && warning.contains("daemon/SHA256SUMS"),
+        "{warning}"
+    );
 }
 
 #[test]
@@ -287,54 +295,96 @@ fn results_of_different_runs_are_not_merged() {
     let url = url(&server);
     run.start_shards(2, &[&url, "-R", "100", "-d", "1s", "--threads", "1"]);
     run.wait_for_results();
-    let second = run.folder().join("shard-1");
-    let path = second.join("result.json");
+    let path = run.folder().join("shard-1/result.json");
     let whole = fs::read_to_string(&path).unwrap();
-    let id = run.shard(1)["run_id"].as_str().unwrap().to_owned();
-    fs::write(&path, whole.replace(&id, "another")).unwrap();
-    ended_with(
-        &run.try_merge(),
-        2,
-        &["shard-1", "has run another", "new folder"],
-        &"run",
-    );
-    let hash = run.shard(1)["part"]["plan_sha256"]
-        .as_str()
-        .unwrap()
-        .to_owned();
-    fs::write(&path, whole.replace(&hash, "0000")).unwrap();
-    ended_with(
-        &run.try_merge(),
-        2,
-        &["shard-1", "has plan 0000", "same plan"],
-        &"plan",
-    );
-    fs::write(&path, &whole[..whole.len() / 2]).unwrap();
-    ended_with(
-        &run.try_merge(),
-        2,
-        &["shard-1", "not a complete result"],
-        &"half",
-    );
-    fs::write(&path, &whole).unwrap();
-    let rows = fs::read_to_string(second.join("seconds.jsonl")).unwrap();
-    fs::write(second.join("seconds.jsonl"), &rows[..rows.len() / 2]).unwrap();
-    let half = run.try_merge();
-    ended_with(&half, 1, &["shard-1/seconds.jsonl"], &"half of the rows");
-    // A copy of another shard.
-    let first = fs::read_to_string(run.folder().join("shard-0/result.json")).unwrap();
-    fs::write(&path, first).unwrap();
-    ended_with(
-        &run.try_merge(),
-        2,
-        &["shard-1", "is shard 0 again"],
-        &"copy",
-    );
+    let (shard, first) = (run.shard(1), run.folder().join("shard-0/result.json"));
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    for (content, words) in [
+        (
+            whole.replace(&text(&shard["run_id"]), "another"),
+            ["has run another", "new folder"],
+        ),
+        (
+            whole.replace(&text(&shard["part"]["plan_sha256"]), "0000"),
+            ["has plan 0000", "same plan"],
+        ),
+        (
+            fs::read_to_string(first).unwrap(),
+            ["is shard 0 again", "one result"],
+        ),
+    ] {
+        fs::write(&path, content).unwrap();
+        sha256sum(&run, "result.json seconds.jsonl > SHA256SUMS");
+        ended_with(&run.try_merge(), 2, &words, &"merge");
+    }
+}
+
+/// Calls sha256sum in the folder of shard 1.
+fn sha256sum(run: &DividedRun, arguments: &str) {
+    let mut shell = std::process::Command::new("sh");
+    shell.args(["-c", &format!("sha256sum {arguments}")]);
+    shell.current_dir(run.folder().join("shard-1"));
+    let output = shell.output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+}
+
+#[test]
+fn a_damaged_shard_counts_as_missing_and_is_named_and_the_rest_is_reported() {
+    let server = well();
+    let mut run = three(&url(&server), "2s");
+    run.wait_for_results();
+    sha256sum(&run, "--check --strict SHA256SUMS");
+    let shard = run.folder().join("shard-1");
+    let (result, seconds) = ("result.json", "seconds.jsonl");
+    let [whole, rows, sums] =
+        [result, seconds, "SHA256SUMS"].map(|name| fs::read_to_string(shard.join(name)).unwrap());
+    let (first, rest) = rows.split_once('\n').unwrap();
+    let edited = |text: &str| text.replace("\"started\":", "\"started\":1");
+    assert_ne!(edited(&rows), rows);
+    let without_series = {
+        let mut result: Value = serde_json::from_str(&whole).unwrap();
+        result["series"] = Value::Array(Vec::new());
+        result.to_string()
+    };
+    for (name, content) in [
+        (result, Some(whole[..whole.len() / 2].to_owned())),
+        (result, Some("not JSON".to_owned())),
+        (result, Some(edited(&whole))),
+        (result, Some(without_series)),
+        (seconds, None),
+        (seconds, Some(String::new())),
+        (seconds, Some(rows[..rows.len() / 2].to_owned())),
+        (seconds, Some(rest.to_owned())),
+        (seconds, Some(format!("{first}\n{rows}"))),
+        (seconds, Some(edited(&rows))),
+        ("SHA256SUMS", None),
+        ("SHA256SUMS", Some(sums[..sums.len() / 2].to_owned())),
+    ] {
+        let intact = fs::read(shard.join(name)).unwrap();
+        match &content {
+            Some(content) => fs::write(shard.join(name), content).unwrap(),
+            None => fs::remove_file(shard.join(name)).unwrap(),
+        }
+        let (merged, code, report) = run.merge();
+        assert_eq!((code, &merged["verdict"]), (3, &Value::from("INVALID")));
+        let message = merged.warning("ShardsMissing").unwrap()["message"].to_string();
+        for words in ["1 of 3 shards are missing: 1", "/shard-1/", name] {
+            assert!(message.contains(words), "{name}: {message}");
+            assert!(report.contains(words), "{name}: {report}");
+        }
+        let others = [0, 2].map(|index| run.shard(index).operations("started"));
+        assert_eq!(merged.operations("started"), others.iter().sum::<u64>());
+        fs::write(shard.join(name), intact).unwrap();
+    }
     // Everything is as it was: the merge is complete.
-    fs::write(&path, &whole).unwrap();
-    fs::write(second.join("seconds.jsonl"), rows).unwrap();
     let (merged, _, _) = run.merge();
-    assert_eq!(merged["shards"].as_array().unwrap().len(), 2);
+    assert_eq!(merged["shards"].as_array().unwrap().len(), 3);
+    for index in 0..3 {
+        let path = run.folder().join(format!("shard-{index}/result.json"));
+        fs::write(path, "").unwrap();
+    }
+    let none = run.try_merge();
+    ended_with(&none, 2, &["no shard can be merged", "shard-2"], &"none");
 }
 
 #[test]
