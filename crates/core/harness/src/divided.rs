@@ -278,13 +278,20 @@ impl DividedRun {
             "the daemon: start this program with --role daemon and the same folder, or give the address of a running daemon".to_owned()
         };
         let daemon: PublishedDaemon = self.wait_for(DAEMON, missing).await?;
-        let sockets = daemon.target.sockets();
-        if let (Some(socket), true) = (sockets.first(), daemon.by.host != host) {
-            bail!(
-                "the socket {} is on {}, and this is {host}: a Unix socket cannot be reached from another machine; let each shard launch its own daemon (--role both)",
-                socket.display(),
-                daemon.by.host
-            );
+        let by = &daemon.by.host;
+        if by != host {
+            if let Some(socket) = daemon.target.sockets().first() {
+                bail!(
+                    "the socket {} is on {by}, and this is {host}: a Unix socket cannot be reached from another machine; let each shard launch its own daemon (--role both)",
+                    socket.display(),
+                );
+            }
+            if let Some(url) = daemon.target.urls().find(|url| is_loopback(url)) {
+                bail!(
+                    "the daemon listens on {} of {by}, and this is {host}: give its part (--role daemon) --listen ADDRESS, an address of {by} that other machines reach",
+                    redact::uri(url)
+                );
+            }
         }
         Ok(daemon)
     }
@@ -493,6 +500,16 @@ impl DividedRun {
             tokio::time::sleep(poll).await;
         }
     }
+}
+
+/// Returns true if the host of a URL is reached from its own machine only.
+fn is_loopback(url: &str) -> bool {
+    let authority = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let authority = authority.split('/').next().unwrap_or_default();
+    let host = authority.rsplit('@').next().unwrap_or_default();
+    ["127.", "localhost", "[::1]"]
+        .iter()
+        .any(|local| host.starts_with(local))
 }
 
 /// Refuses to begin a load so late that its result would be INVALID.

@@ -91,6 +91,43 @@ fn programs_of_the_run_on_this_machine_are_no_strangers() {
     assert_eq!(siblings, [7, 9]);
 }
 
+#[tokio::test]
+async fn a_daemon_that_only_its_own_machine_reaches_is_refused_on_others_with_the_remedy() {
+    for (address, words) in [
+        (
+            "http://127.0.0.1:22898/a",
+            "http://127.0.0.1:22898/a of there",
+        ),
+        ("amqp://guest:x@localhost:5672", "--listen ADDRESS"),
+        ("http://[::1]:80", "--listen ADDRESS"),
+        ("/run/daemon.sock", "--role both"),
+        ("http://10.0.0.1:80/http://127.0.0.1", ""),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut by = ProgramId::this("there");
+        by.pid = 9;
+        let target = if address.starts_with('/') {
+            load::driver::Target::at(address.into())
+        } else {
+            load::driver::Target::of_urls(vec![address.to_owned()])
+        };
+        let name = "daemon".to_owned();
+        let daemon = PublishedDaemon { name, target, by };
+        part(folder.path(), Role::Daemon, None)
+            .publish(&daemon)
+            .unwrap();
+        let shard = part(folder.path(), Role::Load, Some(Share { index: 0, of: 1 }));
+        assert_eq!(shard.published_daemon("there").await.unwrap(), daemon);
+        let elsewhere = shard.published_daemon("here").await;
+        let problem = elsewhere.map_or_else(|error| error.to_string(), |_| String::new());
+        assert_eq!(problem.is_empty(), words.is_empty(), "{address}: {problem}");
+        assert!(
+            problem.contains(words) && !problem.contains(":x@"),
+            "{problem}"
+        );
+    }
+}
+
 #[test]
 fn a_name_that_is_not_listed_is_not_looked_up() {
     // /proc lists processes only, but a thread is found by its number: reading the folder would be an error.

@@ -276,6 +276,37 @@ fn shards_end_with_the_part_that_cannot_launch_their_daemon() {
 }
 
 #[test]
+fn shards_end_with_the_part_whose_call_is_refused() {
+    let server = well();
+    let url = url(&server);
+    for (wrong, words) in [
+        (&["-R", "1", "-R", "2"][..], "cannot be used multiple times"),
+        (&["--no-such-option"], "--no-such-option"),
+        (&["-d", "soon"], "soon"),
+        (&["--plan", "/no/such/plan.toml"], "/no/such/plan.toml"),
+        (&["--threshold", "nothing < 1"], "nothing"),
+    ] {
+        let mut run = DividedRun::new(PROGRAM);
+        run.start(&["--shard", "0/2", "--shard-timeout", "60s", &url]);
+        let waits = run.folder().join("ready-0");
+        wait_until("a shard waits", || waits.exists());
+        // A look at the plan is no part of the run.
+        let look = run.part(&[&["--shard=1/2", "--print-plan", &url], wrong].concat());
+        ended_with(&{ look }.output().unwrap(), 2, &[words], &wrong);
+        run.start(&[&["--shard=1/2", &url], wrong].concat());
+        let ended = run.wait();
+        ended_with(&ended[1], 2, &[words], &wrong);
+        ended_with(&ended[0], 1, &["shard 1 failed", words], &wrong);
+        // The result of another run is not touched.
+        let told = || fs::read_to_string(run.folder().join("failed-0")).unwrap();
+        let before = told();
+        let again = run.part(&["--shard", "0/2", "--again"]).output();
+        ended_with(&again.unwrap(), 2, &["--again"], &"again");
+        assert_eq!(told(), before);
+    }
+}
+
+#[test]
 fn a_shard_that_is_not_ready_is_named() {
     let server = well();
     let url = url(&server);
