@@ -15,6 +15,7 @@
 //! | `progress` | all have begun their last, or the sum is 0 and nobody needs to wait any more, from the last shard |
 //! | `done-I` | shard I has ended; the last to end cleans up |
 //! | `cleaned` | from the shard that cleans up |
+//! | `shard-I/live.jsonl` | a line for each second of its load: it is alive |
 //! | `shard-I/`, `daemon/` | the result of each part; `result.json` is written last, so it is complete |
 
 use std::collections::BTreeSet;
@@ -43,11 +44,14 @@ use crate::store;
 
 mod end;
 mod program;
+mod shards;
 mod start;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use end::Waiting;
 pub use program::{ProgramId, PublishedDaemon};
+pub use shards::{Shard, ShardState, Shards};
 pub(crate) use start::{HEAD_START_NS, Start};
 
 /// Time between two readings of the folder, if it is on a local disk.
@@ -69,12 +73,14 @@ const CONVERTED_BEFORE: Duration = Duration::from_millis(200);
 /// Longest sleep until the wall clock is read again: it may be set meanwhile.
 const SLEEP: Duration = Duration::from_millis(100);
 
+/// Most shards of a run.
+pub(crate) const MOST_SHARDS: u64 = 100_000;
 const DAEMON: &str = "daemon.json";
 const FAILED: &str = "failed-";
 /// Prefix of the folders of shards.
 const SHARD: &str = "shard-";
 /// The folder of the daemon's part.
-pub(crate) const DAEMON_FOLDER: &str = "daemon";
+pub const DAEMON_FOLDER: &str = "daemon";
 
 /// An instant that all parts of a run agree on: each shard says that it is ready for it, and shard 0 sets it once all
 /// are.

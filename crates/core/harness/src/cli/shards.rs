@@ -11,10 +11,7 @@ use load::schedule::Share;
 use measure::shard::Role;
 
 use super::{two_dashes, variables};
-use crate::divided::DividedRun;
-
-/// Most shards of a run.
-const MOST_SHARDS: u64 = 100_000;
+use crate::divided::{DividedRun, MOST_SHARDS};
 
 /// Options of a run that is divided over several programs.
 #[derive(Debug, Clone, Default, Args)]

@@ -1,6 +1,7 @@
 //! One run that is divided over several programs, and merged.
 
 use std::fs;
+use std::process::Stdio;
 
 use harness_testing::divided::DividedRun;
 use harness_testing::processes::{send, wait_until};
@@ -156,6 +157,32 @@ fn a_shard_that_was_killed_is_named_and_the_rest_is_kept() {
         800,
         "two of three shares"
     );
+}
+
+#[test]
+fn the_daemons_part_ends_soon_after_the_others_if_a_shard_is_killed_and_says_so_before() {
+    let mut run = DividedRun::new(PROGRAM);
+    // Operations may take ten minutes, and so may the end of a shard.
+    let load = ["-R", "30", "-d", "3s", "--timeout", "10m"];
+    let load = [&load[..], &["--threads", "1"]].concat();
+    run.start_shards(2, &load);
+    let mut daemon = std::process::Command::new(PROGRAM);
+    daemon.arg("--result-dir").arg(run.folder());
+    daemon.args(["--role", "daemon", "--daemon", "http-daemon"]);
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../..");
+    daemon.args(load).current_dir(root);
+    daemon.stdout(Stdio::null()).stderr(Stdio::piped());
+    run.start_command(daemon);
+    wait_for_start(&run);
+    send(run.process(1), Signal::SIGKILL);
+    let ended = run.wait();
+    let words = ["No sign of life", "shard 1", "Result: "];
+    let code = ended[2].status.code().unwrap();
+    assert!(matches!(code, 0 | 3), "{:?}", ended[2]);
+    ended_with(&ended[2], code, &words, &"daemon");
+    let (merged, code, report) = run.merge();
+    assert_eq!(code, 3, "{report}");
+    assert_eq!(merged.operations("failed"), 0, "{report}");
 }
 
 #[test]
