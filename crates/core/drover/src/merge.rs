@@ -60,3 +60,30 @@ fn driver_of(options: &MergeOptions) -> anyhow::Result<String> {
     })?;
     Ok(part.driver)
 }
+
+#[cfg(test)]
+mod tests {
+    use measure::report::Format;
+
+    use super::*;
+
+    #[test]
+    fn a_damaged_result_does_not_hide_the_driver_of_the_others() {
+        let folder = tempfile::tempdir().unwrap();
+        let options = MergeOptions {
+            folder: folder.path().to_owned(),
+            format: Format::screen(),
+            full: false,
+            quiet: true,
+        };
+        for (shard, text) in [("shard-0", "{\"driver\":\"oth"), ("shard-1", "")] {
+            fs::create_dir(folder.path().join(shard)).unwrap();
+            fs::write(folder.path().join(shard).join(RESULT), text).unwrap();
+        }
+        let error = driver_of(&options).unwrap_err().to_string();
+        assert!(error.contains("no complete shard-I/result.json"), "{error}");
+        let whole = "{\"driver\":\"http-load\",\"series\":[]}";
+        fs::write(folder.path().join("shard-1").join(RESULT), whole).unwrap();
+        assert_eq!(driver_of(&options).unwrap(), "http-load");
+    }
+}

@@ -10,11 +10,13 @@ use measure::units;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::Instant;
 
-use super::{DividedRun, SLEEP, Shards, is_local, look, names, write};
+use super::{DividedRun, Shards, is_local, look, names, write};
 
 /// Time that the daemon stays after the planned end of the load, if results of shards are missing.
 const RESULTS_LIMIT: Duration = Duration::from_secs(20);
 
+/// Time between two looks at the shards, which report once a second.
+const LOOKING: Duration = Duration::from_secs(1);
 /// Time without a new second of its load after which a shard is taken for dead, if the folder is on a local disk.
 const LOCAL_SILENCE: Duration = Duration::from_secs(10);
 /// The same for a network file system, whose clients see new lines late.
@@ -128,7 +130,7 @@ impl DividedRun {
             noted = silent;
             // Nobody reads this any more if the run was interrupted.
             let _ = waiting.send(Waiting { step, note });
-            tokio::time::sleep(SLEEP).await;
+            tokio::time::sleep(LOOKING).await;
         }
     }
 }
