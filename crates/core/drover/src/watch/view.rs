@@ -183,6 +183,7 @@ fn ending(watched: &Watched) -> String {
         (_, Some(running)) => left(running),
         (Some(record), None) => ended(record),
         (None, None) if watched.is_running() => String::new(),
+        (None, None) if watched.has_lost_shards() => "no shard is active any more".to_owned(),
         (None, None) => "the run has ended".to_owned(),
     };
     match state.as_str() {

@@ -113,6 +113,12 @@ impl Watched {
         is_alive(running.pid).then_some(running)
     }
 
+    /// Returns true if a shard has neither a result nor failed.
+    pub(super) fn has_lost_shards(&self) -> bool {
+        let shards = self.divided.iter().flat_map(|it| it.shards.all());
+        shards.into_iter().any(|shard| !shard.has_ended())
+    }
+
     /// Returns true while the suite or the run is in progress.
     pub(super) fn is_running(&self) -> bool {
         match (&self.divided, &self.record) {

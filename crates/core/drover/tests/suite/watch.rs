@@ -171,7 +171,9 @@ fn the_shards_of_a_divided_run_are_shown_with_their_sum_and_a_killed_one_is_name
     let frame = project.call(&[&arguments[..], &["--once"]].concat(), 0);
     assert_contains(&shown(&frame), &["1 silent (1)", "1 running"]);
     send(run.process(0), Signal::SIGINT);
-    let screen = watch.until("the end", |screen| screen.contains("the run has ended"));
+    let screen = watch.until("the end", |screen| {
+        screen.contains("no shard is active any more")
+    });
     assert_contains(&screen, &["2 shards: 1 silent (1), 1 ended (0)"]);
     watch.type_keys("q");
     assert!(watch.end().success());

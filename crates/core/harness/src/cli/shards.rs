@@ -96,7 +96,9 @@ pub(super) fn tell_refused(program: &str, reason: &str) {
     let words: Vec<String> = std::env::args_os()
         .map(|word| two_dashes(word).to_string_lossy().into_owned())
         .collect();
-    if words.iter().any(|word| word == "--print-plan") {
+    // Nothing was to run, or nobody waits.
+    let alone = |word: &String| word == "--print-plan" || word.starts_with("--start-at");
+    if words.iter().any(alone) {
         return;
     }
     let option = |name: &str| {

@@ -486,7 +486,7 @@ fn options_that_contradict_each_other_are_refused_with_the_remedy() {
             ],
             &["--start-at", "ago"],
         ),
-        (&["merge", dir], &["reading"]),
+        (&["merge", &format!("{dir}/none")], &["reading"]),
     ] {
         let mut command = std::process::Command::new(PROGRAM);
         // No engine has started this test.
