@@ -36,16 +36,16 @@ pub fn merge<D: Driver>(folder: &Path) -> Result<RunResult, Failure> {
     let mut merge = Merge::new(&D::SPEC.series);
     let mut rows = Vec::new();
     let mut ledgers = Ledgers::default();
-    let mut daemon_damaged = Vec::new();
+    let mut daemon_damaged = None;
     for (shard, path) in parts(folder).map_err(Failure::Call)? {
         let result = match read_part(&path) {
             Ok(result) => result,
             Err(error) => {
-                let problems = match shard {
-                    Some(_) => &mut merge.damaged,
-                    None => &mut daemon_damaged,
-                };
-                problems.push(format!("{error:#}"));
+                let problem = format!("{error:#}");
+                match shard {
+                    Some(_) => merge.damaged.push(problem),
+                    None => daemon_damaged = Some(problem),
+                }
                 continue;
             }
         };
@@ -68,9 +68,8 @@ pub fn merge<D: Driver>(folder: &Path) -> Result<RunResult, Failure> {
         let problem = format!("no shard can be merged: {}", merge.damaged.join("; "));
         return Err(Invalid::new(field, problem).into());
     }
-    if !merge.has_daemon_part && has_daemon_part(folder) {
-        let damaged = daemon_damaged.first().map(String::as_str);
-        let warning = Warning::daemon_part_missing(damaged);
+    if daemon_damaged.is_some() || !merge.has_daemon_part && has_daemon_part(folder) {
+        let warning = Warning::daemon_part_missing(daemon_damaged.as_deref());
         merge.whole.warnings.push(warning);
     }
     finish::<D>(merge, rows, &ledgers).map_err(Failure::Run)
