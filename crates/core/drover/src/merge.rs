@@ -44,7 +44,7 @@ pub(crate) fn merge(options: &MergeOptions) -> Result<u8, Failure> {
     driver_program::call(driver, &arguments, options.quiet).map_err(Failure::Run)
 }
 
-/// Returns the name of the driver that made the first result found.
+/// Returns the name of the driver that made the first result that can be read.
 fn driver_of(options: &MergeOptions) -> anyhow::Result<String> {
     let folder = options.folder.display();
     let entries = fs::read_dir(&options.folder)
@@ -54,11 +54,37 @@ fn driver_of(options: &MergeOptions) -> anyhow::Result<String> {
         .filter(|path| path.is_file())
         .collect();
     parts.sort_unstable();
-    let path = parts.first().with_context(|| {
-        format!("{folder}: has no shard-I/{RESULT}: name the folder of --result-dir, once a shard has ended")
+    let read =
+        |path: &PathBuf| -> Option<Part> { serde_json::from_slice(&fs::read(path).ok()?).ok() };
+    let part = parts.iter().find_map(read).with_context(|| {
+        format!("{folder}: has no complete shard-I/{RESULT}: name the folder of --result-dir, once a shard has ended")
     })?;
-    let text = fs::read(path).with_context(|| format!("reading {}", path.display()))?;
-    let part: Part = serde_json::from_slice(&text)
-        .with_context(|| format!("{} is not a complete result", path.display()))?;
     Ok(part.driver)
+}
+
+#[cfg(test)]
+mod tests {
+    use measure::report::Format;
+
+    use super::*;
+
+    #[test]
+    fn a_damaged_result_does_not_hide_the_driver_of_the_others() {
+        let folder = tempfile::tempdir().unwrap();
+        let options = MergeOptions {
+            folder: folder.path().to_owned(),
+            format: Format::screen(),
+            full: false,
+            quiet: true,
+        };
+        for (shard, text) in [("shard-0", "{\"driver\":\"oth"), ("shard-1", "")] {
+            fs::create_dir(folder.path().join(shard)).unwrap();
+            fs::write(folder.path().join(shard).join(RESULT), text).unwrap();
+        }
+        let error = driver_of(&options).unwrap_err().to_string();
+        assert!(error.contains("no complete shard-I/result.json"), "{error}");
+        let whole = "{\"driver\":\"http-load\",\"series\":[]}";
+        fs::write(folder.path().join("shard-1").join(RESULT), whole).unwrap();
+        assert_eq!(driver_of(&options).unwrap(), "http-load");
+    }
 }

@@ -1,4 +1,4 @@
-//! `drover watch`: shows a running suite, or the run of a driver, from the files that it leaves. It reads them once a
+//! `drover watch`: shows a running suite, the run of a driver, or the shards of a divided one, from the files that it leaves. It reads them once a
 //! second and writes none, so that it does not disturb the measurement.
 
 use std::io::{self, IsTerminal as _};
@@ -19,6 +19,7 @@ use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use ratatui::layout::Rect;
 
+mod divided;
 mod view;
 mod watched;
 
@@ -36,7 +37,7 @@ const SIZE: (u16, u16) = (80, 24);
 /// Options of the command line.
 #[derive(Debug, Args)]
 pub(crate) struct WatchOptions {
-    /// Read this suite or run, or the newest that runs below this folder of results
+    /// Read this suite or run, the --result-dir of a divided run, or the newest that runs below this folder of results
     #[arg(value_name = "DIR", default_value = RESULTS)]
     folder: PathBuf,
     /// Print one frame as text, and end

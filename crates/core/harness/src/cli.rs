@@ -75,7 +75,10 @@ pub fn main_of<D: DriverCli>(version: &'static str) -> ExitCode {
     } else {
         parse::<D>(version).and_then(carry_out::<D>)
     };
-    ended.unwrap_or_else(|failure| failure.print())
+    ended.unwrap_or_else(|failure| {
+        shards::tell_refused(&D::SPEC.driver, &failure.to_string());
+        failure.print()
+    })
 }
 
 fn parse<D: DriverCli>(version: &'static str) -> Result<ArgMatches, Failure> {
@@ -87,6 +90,11 @@ fn parse<D: DriverCli>(version: &'static str) -> Result<ArgMatches, Failure> {
         explain(&mut error, &command, D::PROGRAM.foreign);
         if let (true, Some(note)) = (error.use_stderr(), variables::note(&D::SPEC.driver)) {
             output::note(&note);
+        }
+        if error.use_stderr() {
+            let text = error.to_string();
+            let problem = text.split("\n\n").next().unwrap_or_default();
+            shards::tell_refused(&D::SPEC.driver, problem.trim_start_matches("error: "));
         }
         refuse(&error)
     }))

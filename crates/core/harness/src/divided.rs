@@ -15,6 +15,7 @@
 //! | `progress` | all have begun their last, or the sum is 0 and nobody needs to wait any more, from the last shard |
 //! | `done-I` | shard I has ended; the last to end cleans up |
 //! | `cleaned` | from the shard that cleans up |
+//! | `shard-I/live.jsonl` | a line for each second of its load: it is alive |
 //! | `shard-I/`, `daemon/` | the result of each part; `result.json` is written last, so it is complete |
 
 use std::collections::BTreeSet;
@@ -39,15 +40,18 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 
-use crate::store::{self, RESULT};
+use crate::store;
 
 mod end;
 mod program;
+mod shards;
 mod start;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use end::Waiting;
 pub use program::{ProgramId, PublishedDaemon};
+pub use shards::{Shard, ShardState, Shards};
 pub(crate) use start::{HEAD_START_NS, Start};
 
 /// Time between two readings of the folder, if it is on a local disk.
@@ -69,12 +73,14 @@ const CONVERTED_BEFORE: Duration = Duration::from_millis(200);
 /// Longest sleep until the wall clock is read again: it may be set meanwhile.
 const SLEEP: Duration = Duration::from_millis(100);
 
+/// Most shards of a run.
+pub(crate) const MOST_SHARDS: u64 = 100_000;
 const DAEMON: &str = "daemon.json";
 const FAILED: &str = "failed-";
 /// Prefix of the folders of shards.
 const SHARD: &str = "shard-";
 /// The folder of the daemon's part.
-pub(crate) const DAEMON_FOLDER: &str = "daemon";
+pub const DAEMON_FOLDER: &str = "daemon";
 
 /// An instant that all parts of a run agree on: each shard says that it is ready for it, and shard 0 sets it once all
 /// are.
@@ -184,8 +190,7 @@ impl DividedRun {
         // Shards on other machines may have other secrets, and no file of the run shows any.
         let mut plain = plan.clone();
         redact::value(&mut plain);
-        let digest = Sha256::digest(plain.to_string());
-        let plan_sha256 = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+        let plan_sha256 = format!("{:x}", Sha256::digest(plain.to_string()));
         let divided = Self {
             role,
             share,
@@ -279,13 +284,20 @@ impl DividedRun {
             "the daemon: start this program with --role daemon and the same folder, or give the address of a running daemon".to_owned()
         };
         let daemon: PublishedDaemon = self.wait_for(DAEMON, missing).await?;
-        let sockets = daemon.target.sockets();
-        if let (Some(socket), true) = (sockets.first(), daemon.by.host != host) {
-            bail!(
-                "the socket {} is on {}, and this is {host}: a Unix socket cannot be reached from another machine; let each shard launch its own daemon (--role both)",
-                socket.display(),
-                daemon.by.host
-            );
+        let by = &daemon.by.host;
+        if by != host {
+            if let Some(socket) = daemon.target.sockets().first() {
+                bail!(
+                    "the socket {} is on {by}, and this is {host}: a Unix socket cannot be reached from another machine; let each shard launch its own daemon (--role both)",
+                    socket.display(),
+                );
+            }
+            if let Some(url) = daemon.target.urls().find(|url| is_loopback(url)) {
+                bail!(
+                    "the daemon listens on {} of {by}, and this is {host}: give its part (--role daemon) --listen ADDRESS, an address of {by} that other machines reach",
+                    redact::uri(url)
+                );
+            }
         }
         Ok(daemon)
     }
@@ -496,6 +508,16 @@ impl DividedRun {
     }
 }
 
+/// Returns true if the host of a URL is reached from its own machine only.
+fn is_loopback(url: &str) -> bool {
+    let authority = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let authority = authority.split('/').next().unwrap_or_default();
+    let host = authority.rsplit('@').next().unwrap_or_default();
+    ["127.", "localhost", "[::1]"]
+        .iter()
+        .any(|local| host.starts_with(local))
+}
+
 /// Refuses to begin a load so late that its result would be INVALID.
 fn refuse_late(late_ns: u64) -> anyhow::Result<()> {
     match Warning::shard_late(late_ns) {
@@ -577,9 +599,9 @@ pub fn shard_folder(index: u64) -> String {
     format!("{SHARD}{index}")
 }
 
-/// Returns true if the daemon of a run was launched by a part of its own, and that part has no result.
-pub(crate) fn lacks_daemon_part(folder: &Path) -> bool {
-    folder.join(DAEMON).exists() && !folder.join(DAEMON_FOLDER).join(RESULT).exists()
+/// Returns true if the daemon of a run was launched by a part of its own.
+pub(crate) fn has_daemon_part(folder: &Path) -> bool {
+    folder.join(DAEMON).exists()
 }
 
 /// Returns the index in the name of a shard's folder.

@@ -1,7 +1,7 @@
 //! Leaves the seconds of a run in progress in its folder, for programs that watch it.
 
 use std::fs::{self, File};
-use std::io::Write as _;
+use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -10,6 +10,8 @@ use crate::store::Folder;
 
 /// Name of the file: one [`LiveSecond`] a line, as JSON. It is removed at the end of the run.
 pub const LIVE: &str = "live.jsonl";
+/// Bytes that one reading takes at most; the next continues.
+const MOST: u64 = 4 << 20;
 
 /// A part of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -129,7 +131,10 @@ impl LiveFile {
         };
         let written = serde_json::to_string(second)
             .map_err(std::io::Error::other)
-            .and_then(|line| file.write_all(format!("{line}\n").as_bytes()));
+            .and_then(|line| file.write_all(format!("{line}\n").as_bytes()))
+            // Closing a descriptor sends the line to a file server, so that other machines see it.
+            .and_then(|()| file.try_clone())
+            .map(drop);
         if written.is_err() {
             self.file = None;
         }
@@ -140,6 +145,54 @@ impl Drop for LiveFile {
     fn drop(&mut self) {
         // Absent if it could not be created.
         let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// A growing file of lines.
+#[derive(Debug)]
+pub struct Tail {
+    path: PathBuf,
+    offset: u64,
+    /// The begin of a line whose end was not written yet.
+    partial: Vec<u8>,
+}
+
+impl Tail {
+    /// Creates the reader of a file, from its begin.
+    #[must_use]
+    pub fn new(path: PathBuf) -> Self {
+        Self {
+            path,
+            offset: 0,
+            partial: Vec::new(),
+        }
+    }
+
+    /// Returns the lines since the last reading; none if the file is absent.
+    pub fn lines(&mut self) -> Vec<String> {
+        // An absent file has no lines yet. What was read before an error is read again.
+        if let Ok(read) = self.read() {
+            self.offset += read;
+        }
+        let Some(end) = self.partial.iter().rposition(|byte| *byte == b'\n') else {
+            return Vec::new();
+        };
+        let rest = self.partial.split_off(end + 1);
+        let whole = std::mem::replace(&mut self.partial, rest);
+        let text = String::from_utf8_lossy(&whole);
+        text.lines().map(str::to_owned).collect()
+    }
+
+    fn read(&mut self) -> io::Result<u64> {
+        let mut file = File::open(&self.path)?;
+        // A shorter file is a new one.
+        if file.metadata()?.len() < self.offset {
+            self.offset = 0;
+            self.partial.clear();
+        }
+        file.seek(SeekFrom::Start(self.offset))?;
+        let read = file.take(MOST).read_to_end(&mut self.partial)?;
+        Ok(read as u64)
     }
 }
 
@@ -188,5 +241,21 @@ pub(crate) mod tests {
         live.write(&second(1));
         assert!(live.file.is_none());
         live.write(&second(2));
+    }
+
+    #[test]
+    fn a_line_is_read_once_and_only_when_it_is_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lines");
+        let mut tail = Tail::new(path.clone());
+        assert_eq!(tail.lines(), Vec::<String>::new(), "no file yet");
+        let mut file = File::create(&path).unwrap();
+        file.write_all(b"one\ntw").unwrap();
+        assert_eq!(tail.lines(), ["one"]);
+        file.write_all(b"o\nthree\n").unwrap();
+        assert_eq!(tail.lines(), ["two", "three"]);
+        assert_eq!(tail.lines(), Vec::<String>::new());
+        std::fs::write(&path, "new\n").unwrap();
+        assert_eq!(tail.lines(), ["new"]);
     }
 }

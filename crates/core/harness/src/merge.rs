@@ -9,16 +9,16 @@ use load::driver::{Driver, SharedOperations as _, ValidPlan};
 use load::limits;
 use load::plan::{Invalid, Plan};
 use measure::result::{RunResult, Second};
-use measure::shard::{Clock, RunPart};
+use measure::shard::Clock;
 use measure::spec::SeriesSpec;
 use measure::tally::{OK, STARTED, Tally, UNFINISHED};
 use measure::warning::{EndedBy, Kind, Warning};
 
-use crate::divided::{DAEMON_FOLDER, lacks_daemon_part, shard_folder, shard_of_folder};
+use crate::divided::{DAEMON_FOLDER, has_daemon_part, shard_folder, shard_of_folder};
 use crate::failure::Failure;
 use crate::run::conclude::{Observed, Scope, conclude};
 use crate::run::scrape::Counted;
-use crate::store::{self, LEDGERS, RESULT, SECONDS};
+use crate::store::{self, LEDGERS, RESULT, SECONDS, check_sum};
 use sum::{Merge, SecondMerge};
 
 mod sum;
@@ -28,37 +28,63 @@ mod tests;
 /// Bytes that are read ahead from the seconds of each shard.
 const READ_AHEAD: usize = 16 << 10;
 
-/// Merges the results in the folder of a divided run.
+/// Merges the results in the folder of a divided run. A part whose files are damaged counts as missing.
 ///
 /// # Errors
 /// There is no result, or the results are not of one run.
 pub fn merge<D: Driver>(folder: &Path) -> Result<RunResult, Failure> {
-    let paths = parts(folder).map_err(Failure::Call)?;
     let mut merge = Merge::new(&D::SPEC.series);
     let mut rows = Vec::new();
     let mut ledgers = Ledgers::default();
-    for path in paths {
-        let result = store::read_result(&path.join(RESULT)).map_err(Failure::Call)?;
+    let mut daemon_damaged = None;
+    for (shard, path) in parts(folder).map_err(Failure::Call)? {
+        let result = match read_part(&path) {
+            Ok(result) => result,
+            Err(error) => {
+                let problem = format!("{error:#}");
+                match shard {
+                    Some(_) => merge.damaged.push(problem),
+                    None => daemon_damaged = Some(problem),
+                }
+                continue;
+            }
+        };
         if result.driver != D::SPEC.driver {
             let problem = format!("is a result of {0}: merge with `{0} merge`", result.driver);
             return Err(Invalid::new(path.display().to_string(), problem).into());
         }
         let part = result.part.clone();
-        if let Some(part) = part.as_ref().filter(|part| part.shares_operations) {
+        if let Some(part) = part.filter(|part| part.shares_operations) {
             ledgers.add(path.join(LEDGERS), part.ledgers == result.processes);
         }
         merge
             .add(result)
             .with_context(|| path.display().to_string())
             .map_err(Failure::Call)?;
-        if let Some(part) = part.filter(|part| part.shard.is_some()) {
-            rows.push(Rows::new(path.join(SECONDS), &part));
-        }
+        rows.extend(shard.map(|_| Rows::new(path.join(SECONDS))));
     }
-    if lacks_daemon_part(folder) {
-        merge.whole.warnings.push(Warning::daemon_part_missing());
+    if merge.shards.is_empty() {
+        let field = folder.display().to_string();
+        let problem = format!("no shard can be merged: {}", merge.damaged.join("; "));
+        return Err(Invalid::new(field, problem).into());
+    }
+    if daemon_damaged.is_some() || !merge.has_daemon_part && has_daemon_part(folder) {
+        let warning = Warning::daemon_part_missing(daemon_damaged.as_deref());
+        merge.whole.warnings.push(warning);
     }
     finish::<D>(merge, rows, &ledgers).map_err(Failure::Run)
+}
+
+/// Reads the result of a part, once its files are known to be as it wrote them.
+fn read_part(folder: &Path) -> anyhow::Result<RunResult> {
+    check_sum(folder, RESULT)?;
+    let result = store::read_result(&folder.join(RESULT))?;
+    check_sum(folder, SECONDS)?;
+    let ledgers = result.part.as_ref().map_or(0, |part| part.ledgers);
+    if ledgers > 0 || folder.join(LEDGERS).exists() {
+        check_sum(folder, LEDGERS)?;
+    }
+    Ok(result)
 }
 
 /// The ledgers of the shards, if operations begin in one and end in another.
@@ -93,9 +119,9 @@ impl Ledgers {
     }
 }
 
-/// Returns the folders with the results of the parts, the daemon's first. A result file is complete, because it
-/// is written last.
-fn parts(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
+/// Returns the folders with the results of the parts, each with its shard, the daemon's first. A result file is
+/// complete, because it is written last.
+fn parts(folder: &Path) -> anyhow::Result<Vec<(Option<u64>, PathBuf)>> {
     let reading = || format!("reading {}", folder.display());
     let mut shards = Vec::new();
     for entry in fs::read_dir(folder).with_context(reading)? {
@@ -106,15 +132,14 @@ fn parts(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     shards.dedup();
     let folders = shards
         .into_iter()
-        .map(|index| folder.join(shard_folder(index)));
-    let found: Vec<PathBuf> = [folder.join(DAEMON_FOLDER)]
+        .map(|index| (Some(index), folder.join(shard_folder(index))));
+    let found: Vec<_> = [(None, folder.join(DAEMON_FOLDER))]
         .into_iter()
         .chain(folders)
-        .filter(|part| part.join(RESULT).exists())
+        .filter(|(_, part)| part.join(RESULT).exists())
         .collect();
-    let shards = found.iter().filter(|part| !part.ends_with(DAEMON_FOLDER));
     ensure!(
-        shards.count() > 0,
+        found.iter().any(|(shard, _)| shard.is_some()),
         "{}: has no shard-I/{RESULT}: name the folder of --result-dir, once a shard has ended",
         folder.display()
     );
@@ -125,17 +150,15 @@ fn parts(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
 #[derive(Debug)]
 struct Rows {
     path: PathBuf,
-    expected: u64,
     read: u64,
     file: Option<BufReader<File>>,
     line: String,
 }
 
 impl Rows {
-    fn new(path: PathBuf, part: &RunPart) -> Self {
+    fn new(path: PathBuf) -> Self {
         Self {
             path,
-            expected: part.rows,
             read: 0,
             file: None,
             line: String::new(),
@@ -144,9 +167,6 @@ impl Rows {
 
     /// Returns the next row, or `None` after the last one.
     fn next(&mut self) -> anyhow::Result<Option<Second>> {
-        if self.read == self.expected {
-            return Ok(None);
-        }
         let reading = || format!("reading {}", self.path.display());
         let file = match &mut self.file {
             Some(file) => file,
@@ -156,14 +176,9 @@ impl Rows {
             }
         };
         self.line.clear();
-        let length = file.read_line(&mut self.line).with_context(reading)?;
-        ensure!(
-            length > 0,
-            "{}: ends after {} of {} rows: copy it again",
-            self.path.display(),
-            self.read,
-            self.expected
-        );
+        if file.read_line(&mut self.line).with_context(reading)? == 0 {
+            return Ok(None);
+        }
         self.read += 1;
         let row = serde_json::from_str(&self.line)
             .with_context(|| format!("{}, line {}", self.path.display(), self.read))?;
@@ -279,7 +294,7 @@ fn finish<D: Driver>(
         count_open(&mut seconds);
     }
     let of = merge.whole.part.as_ref().map_or(0, |part| part.of);
-    let mut warnings = Vec::from_iter(Warning::shards_missing(&missing, of));
+    let mut warnings = Vec::from_iter(Warning::shards_missing(&missing, of, &merge.damaged));
     warnings.append(&mut merge.whole.warnings);
     let unmeasured = merge.unmeasured.take();
     warnings.extend(unmeasured.filter(|_| merge.whole.usage.daemon.is_none()));

@@ -10,6 +10,7 @@ use std::time::{Duration, SystemTime};
 use anyhow::{Context as _, ensure};
 use load::redact;
 use measure::result::{RunResult, SCHEMA};
+use sha2::{Digest as _, Sha256};
 use tempfile::NamedTempFile;
 
 /// Name of the file with everything about a run.
@@ -18,6 +19,8 @@ pub const RESULT: &str = "result.json";
 pub const SECONDS: &str = "seconds.jsonl";
 /// Name of the file with the ledgers of a part of a divided run, if others end its operations.
 pub(crate) const LEDGERS: &str = "ledgers.jsonl";
+/// Name of the file with the SHA-256 of each other file of a part of a divided run, as `sha256sum` prints them.
+pub(crate) const SUMS: &str = "SHA256SUMS";
 /// Name of the file with everything about a suite; its folder is the suite's.
 pub const SUITE: &str = "suite.json";
 
@@ -134,7 +137,7 @@ impl Folder {
     }
 
     /// Writes the result of a part of a divided run and returns its path. Its seconds get a file of their own, one on
-    /// each line, so that the lines of many parts can be merged side by side.
+    /// each line, so that the lines of many parts can be merged side by side. The merge compares the sums.
     ///
     /// # Errors
     /// The error of the file system.
@@ -146,11 +149,16 @@ impl Folder {
         }
         write_whole(&self.path.join(SECONDS), &rows)?;
         let mut result = result.clone();
-        if let Some(part) = &mut result.part {
-            part.rows = result.seconds.len() as u64;
-        }
         result.seconds = Vec::new();
-        self.write_result(&result)
+        let path = self.path.join(RESULT);
+        let text = serde_json::to_string(&result)?;
+        let ledgers = self.path.join(LEDGERS);
+        let ledgers = ledgers.exists().then(|| fs::read(ledgers)).transpose()?;
+        let mut sums = sum(RESULT, Sha256::digest(&text)) + &sum(SECONDS, Sha256::digest(rows));
+        sums.extend(ledgers.map(|ledgers| sum(LEDGERS, Sha256::digest(ledgers))));
+        write_whole(&self.path.join(SUMS), sums.as_bytes())?;
+        write_whole(&path, text.as_bytes())?;
+        Ok(path)
     }
 
     /// Writes the ledgers of a part of a divided run, one in each line.
@@ -225,6 +233,31 @@ pub fn read_result(path: &Path) -> anyhow::Result<RunResult> {
     // An older result may have been stored with secrets.
     redact::result(&mut result);
     Ok(result)
+}
+
+/// Checks that a file of a part of a divided run is as the part wrote it.
+///
+/// # Errors
+/// A file that is missing, was cut or was changed. The error has its path and the problem.
+pub(crate) fn check_sum(folder: &Path, name: &str) -> anyhow::Result<()> {
+    let reading = |path: &Path| format!("reading {}", path.display());
+    let sums = folder.join(SUMS);
+    let sums = fs::read_to_string(&sums).with_context(|| reading(&sums))?;
+    let path = folder.join(name);
+    let mut digest = Sha256::new();
+    let mut file = File::open(&path).with_context(|| reading(&path))?;
+    io::copy(&mut file, &mut digest).with_context(|| reading(&path))?;
+    ensure!(
+        sums.contains(&sum(name, digest.finalize())),
+        "{} was cut or changed: its SHA-256 is not the one in {SUMS}",
+        path.display()
+    );
+    Ok(())
+}
+
+/// Returns the line of a file in the file with the sums.
+fn sum(name: &str, digest: impl std::fmt::LowerHex) -> String {
+    format!("{digest:x}  {name}\n")
 }
 
 /// Writes a file completely or not at all: to a temporary name beside it, synced, then renamed. A path that is not a

@@ -44,8 +44,6 @@ pub struct RunPart {
     /// Sums over the measured time.
     #[schemars(with = "serde_json::Value")]
     pub measured: Measured,
-    /// Number of rows in the file with the seconds of the shard, which its result does not have.
-    pub rows: u64,
     /// True if operations may begin in one shard and end in another, so that only the merged result has their outcomes.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub shares_operations: bool,

@@ -17,6 +17,7 @@ use crate::live_run::{LiveRun, Use};
 use crate::progress::{describe_level, describe_run};
 use crate::record::{Record, Running};
 
+mod shards;
 mod table;
 
 /// Rows of a chart with its heading.
@@ -47,10 +48,14 @@ pub(super) fn draw(frame: &mut Frame<'_>, watched: &Watched, scroll: &mut Scroll
     frame.render_widget(Line::from(headline(watched)).bold(), title);
     frame.render_widget(Line::from(progress(watched, run, now.width)), now);
     if let Some(run) = run {
-        draw_charts(frame, charts, run);
+        // Percentiles cannot be added.
+        let whose = watched.divided.as_ref().map_or("", |_| "slowest shard: ");
+        draw_charts(frame, charts, run, whose);
         frame.render_widget(resources_of(run), resources);
     }
-    if let Some(record) = &watched.record {
+    if let Some(divided) = &watched.divided {
+        shards::draw(frame, table, divided, scroll);
+    } else if let Some(record) = &watched.record {
         table::draw(frame, table, record, watched.running(), scroll);
     }
     frame.render_widget(Line::from(ending(watched)).dim(), footer);
@@ -58,6 +63,9 @@ pub(super) fn draw(frame: &mut Frame<'_>, watched: &Watched, scroll: &mut Scroll
 
 /// Names the suite and its run, or the folder of a single run.
 fn headline(watched: &Watched) -> String {
+    if let Some(divided) = &watched.divided {
+        return divided.describe();
+    }
     let Some(record) = &watched.record else {
         return format!("run in {}", watched.folder.display());
     };
@@ -99,8 +107,8 @@ fn elapsed(running: &Running) -> Duration {
     now.unwrap_or_default().saturating_sub(began)
 }
 
-/// Draws the rate and the 99th percentile of the last seconds side by side.
-fn draw_charts(frame: &mut Frame<'_>, area: Rect, run: &LiveRun) {
+/// Draws the rate and the 99th percentile of the last seconds side by side; `whose` says whose percentile.
+fn draw_charts(frame: &mut Frame<'_>, area: Rect, run: &LiveRun, whose: &str) {
     let halves = Layout::horizontal([Constraint::Fill(1), Constraint::Fill(1)]).spacing(2);
     let [left, right] = halves.areas(area);
     let last = run.seconds.back();
@@ -121,7 +129,7 @@ fn draw_charts(frame: &mut Frame<'_>, area: Rect, run: &LiveRun) {
         frame,
         right,
         run,
-        format!("p99 {p99} · p50 {p50}"),
+        format!("{whose}p99 {p99} · p50 {p50}"),
         |second| second.p99_ns.unwrap_or_default(),
     );
 }
@@ -175,6 +183,7 @@ fn ending(watched: &Watched) -> String {
         (_, Some(running)) => left(running),
         (Some(record), None) => ended(record),
         (None, None) if watched.is_running() => String::new(),
+        (None, None) if watched.has_lost_shards() => "no shard is active any more".to_owned(),
         (None, None) => "the run has ended".to_owned(),
     };
     match state.as_str() {

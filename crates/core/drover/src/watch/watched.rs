@@ -11,6 +11,7 @@ use harness::store::RESULT;
 use nix::sys::signal::kill;
 use nix::unistd::Pid;
 
+use super::divided::Divided;
 use crate::folder;
 use crate::live_run::LiveRun;
 use crate::record::{FILE, Record, Running};
@@ -29,8 +30,10 @@ pub(super) struct Watched {
     pub(super) folder: PathBuf,
     /// The record of a suite; absent for a single run.
     pub(super) record: Option<Record>,
-    /// The run in progress.
+    /// The run in progress; the sum of a divided one.
     pub(super) run: Option<LiveRun>,
+    /// The shards of a divided run.
+    pub(super) divided: Option<Divided>,
     /// The run that `run` belongs to.
     followed: Option<Running>,
     readings: u32,
@@ -48,6 +51,7 @@ impl Watched {
             folder,
             record: None,
             run: None,
+            divided: None,
             followed: None,
             readings: 0,
         };
@@ -65,12 +69,22 @@ impl Watched {
         {
             self.folder = found;
             self.run = None;
+            self.divided = None;
             self.followed = None;
         }
         self.read();
     }
 
     fn read(&mut self) {
+        if self.divided.is_none() {
+            self.divided = Divided::find(&self.folder);
+        }
+        if let Some(divided) = &mut self.divided {
+            let folder = &self.folder;
+            let sum = self.run.get_or_insert_with(|| Divided::sum(folder));
+            divided.refresh(sum);
+            return;
+        }
         if self.folder.join(FILE).is_file() {
             // A record that can't be read at this moment is read again in a second.
             self.record = Record::read(&self.folder).ok().or(self.record.take());
@@ -99,11 +113,18 @@ impl Watched {
         is_alive(running.pid).then_some(running)
     }
 
+    /// Returns true if a shard has neither a result nor failed.
+    pub(super) fn has_lost_shards(&self) -> bool {
+        let shards = self.divided.iter().flat_map(|it| it.shards.all());
+        shards.into_iter().any(|shard| !shard.has_ended())
+    }
+
     /// Returns true while the suite or the run is in progress.
     pub(super) fn is_running(&self) -> bool {
-        match self.record {
-            Some(_) => self.running().is_some(),
-            None => is_fresh(&self.folder.join(LIVE)),
+        match (&self.divided, &self.record) {
+            (Some(divided), _) => divided.is_running(),
+            (None, Some(_)) => self.running().is_some(),
+            (None, None) => is_fresh(&self.folder.join(LIVE)),
         }
     }
 }
@@ -118,11 +139,11 @@ fn is_fresh(file: &Path) -> bool {
     modified.is_ok_and(|at| SystemTime::now().duration_since(at).unwrap_or_default() < FRESH)
 }
 
-/// Returns the folder of the named suite or run; or the newest suite that runs below the folder; or the newest run of
+/// Returns the folder of the named suite or run, which may be divided; or the newest suite that runs below the folder; or the newest run of
 /// a driver in progress; or the newest suite.
 fn find(named: &Path) -> anyhow::Result<PathBuf> {
     let holds = |name: &str| named.join(name).is_file();
-    if holds(FILE) || holds(LIVE) || holds(RESULT) {
+    if holds(FILE) || holds(LIVE) || holds(RESULT) || Divided::find(named).is_some() {
         return Ok(named.to_owned());
     }
     let mut suites = folder::all(named);

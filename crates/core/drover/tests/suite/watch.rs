@@ -5,11 +5,14 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, SystemTime};
 
-use harness_testing::processes::wait_until;
+use harness_testing::divided::DividedRun;
+use harness_testing::processes::{send, wait_until};
+use harness_testing::program::beside;
 use harness_testing::terminal::TerminalProgram;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
+use crate::streaming::root;
 use crate::support::{Project, assert_contains, interrupt, messages, shown};
 
 const SUITE: &str = "[driver]\ndo = { 'b/10' = 'hang', 'a/5' = 'suspect' }\n[suite]\ndaemons = ['a', 'b']\nlevels = [{ name = '5', set = {} }, { name = '10', set = {} }]\n";
@@ -120,6 +123,65 @@ fn a_single_run_is_shown_and_a_small_terminal_is_no_problem() {
     arguments.push("--once");
     let frame = project.call(&arguments, 0);
     assert_contains(&shown(&frame), &["33/~66 s"]);
+}
+
+#[test]
+fn the_shards_of_a_divided_run_are_shown_with_their_sum_and_a_killed_one_is_named() {
+    let Some([program]) = beside(env!("CARGO_BIN_EXE_drover"), ["http-load"]) else {
+        return;
+    };
+    let mut run = DividedRun::new(&program);
+    let daemon = ["--role", "daemon", "--daemon", "http-daemon"];
+    for part in [&["--shard", "0/2"][..], &["--shard", "1/2"], &daemon] {
+        let load = ["-R", "40", "-d", "10m", "--threads", "1"];
+        let mut part = run.part(&[part, &load].concat());
+        part.current_dir(root());
+        run.start_command(part);
+    }
+    let project = Project::new("[driver]\n");
+    let folder = run.folder();
+    let arguments = ["watch", folder.to_str().unwrap()];
+    wait_until("the parts meet", || folder.join("ready-0").exists());
+    let mut watch = TerminalProgram::start(&project.drover(&arguments), 24, 100);
+    let screen = watch.until("both shards", |screen| {
+        screen.contains("2 shards: 2 running") && screen.contains("starts 40/s")
+    });
+    assert_contains(
+        &screen,
+        &[
+            "measure",
+            "/~60",
+            "slowest shard: p99",
+            "daemon ",
+            "MiB",
+            "q quits",
+        ],
+    );
+    let row = |screen: &str, index: &str| {
+        let rows = screen.lines().map(|line| line.split_whitespace());
+        let mut rows = rows.map(Iterator::collect::<Vec<_>>);
+        rows.find(|row| row.first() == Some(&index))
+            .unwrap()
+            .join(" ")
+    };
+    assert!(row(&screen, "1").ends_with(" running"), "{screen}");
+    send(run.process(1), Signal::SIGKILL);
+    let screen = watch.until("a silent shard", |screen| screen.contains("1 silent (1)"));
+    assert!(row(&screen, "1").contains(" silent for "), "{screen}");
+    let frame = project.call(&[&arguments[..], &["--once"]].concat(), 0);
+    assert_contains(&shown(&frame), &["1 silent (1)", "1 running"]);
+    send(run.process(0), Signal::SIGINT);
+    let screen = watch.until("the end", |screen| {
+        screen.contains("no shard is active any more")
+    });
+    assert_contains(&screen, &["2 shards: 1 silent (1), 1 ended (0)"]);
+    watch.type_keys("q");
+    assert!(watch.end().success());
+    // Its totals are read from its result.
+    let started = run.shard(0).operations("started").to_string();
+    let frame = shown(&project.call(&[&arguments[..], &["--once"]].concat(), 0));
+    assert_contains(&row(&frame, "0"), &[&started, "ended "]);
+    run.wait();
 }
 
 #[test]

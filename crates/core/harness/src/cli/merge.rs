@@ -37,7 +37,7 @@ pub struct MergeOptions {
 pub(super) fn command() -> Command {
     MergeOptions::augment_args(Command::new(COMMAND))
         .about("Merge the results of a run on several machines")
-        .long_about("Merge the results of a run on several machines into one (--result-dir)\n\nHistograms are added bucket by bucket and counters exactly, second by second. The merged result is stored in the folder as result.json, with report.html beside it, and judged like the result of one machine: thresholds, audit, and the lateness of each shard. A shard without a result is named, and the rest is reported as INVALID (exit code 3). Results of different runs, plans or versions are refused (exit code 2).")
+        .long_about("Merge the results of a run on several machines into one (--result-dir)\n\nHistograms are added bucket by bucket and counters exactly, second by second. The merged result is stored in the folder as result.json, with report.html beside it, and judged like the result of one machine: thresholds, audit, and the lateness of each shard. A shard without a result, or with a damaged file, is named, and the rest is reported as INVALID (exit code 3). Results of different runs, plans or versions are refused (exit code 2).")
 }
 
 /// Carries the command out.

@@ -10,10 +10,8 @@ use load::plan::Invalid;
 use load::schedule::Share;
 use measure::shard::Role;
 
-use crate::divided::DividedRun;
-
-/// Most shards of a run.
-const MOST_SHARDS: u64 = 100_000;
+use super::{two_dashes, variables};
+use crate::divided::{DividedRun, MOST_SHARDS};
 
 /// Options of a run that is divided over several programs.
 #[derive(Debug, Clone, Default, Args)]
@@ -27,7 +25,7 @@ pub struct ShardOptions {
     /// command `merge` makes one result of all
     #[arg(long, value_name = "DIR", conflicts_with_all = ["out", "into", "repeat", "output"])]
     pub result_dir: Option<PathBuf>,
-    /// Begin at this time, such as 2026-01-31T12:00:00Z or Unix seconds [default: once all shards are ready]
+    /// Begin at this time in UTC, such as 2026-01-31T12:00:00Z, or Unix seconds [default: once all shards are ready]
     #[arg(long, value_name = "TIME", requires = "shard")]
     pub start_at: Option<String>,
     /// Drive a share (`load`), launch the daemon and observe it until all shards have ended (`daemon`), or drive a
@@ -92,6 +90,38 @@ impl ShardOptions {
     }
 }
 
+/// Tells the other parts of a divided run that a call of this part was refused. Such a call cannot be read as a whole,
+/// so only its words and variables that name the part are read.
+pub(super) fn tell_refused(program: &str, reason: &str) {
+    let words: Vec<String> = std::env::args_os()
+        .map(|word| two_dashes(word).to_string_lossy().into_owned())
+        .collect();
+    // Nothing was to run, or nobody waits.
+    let alone = |word: &String| word == "--print-plan" || word.starts_with("--start-at");
+    if words.iter().any(alone) {
+        return;
+    }
+    let option = |name: &str| {
+        let flag = format!("--{name}");
+        let mut at = words.iter().enumerate();
+        let typed = at.find_map(|(index, word)| match word.strip_prefix(&flag)? {
+            "" => words.get(index + 1).cloned(),
+            value => value.strip_prefix('=').map(str::to_owned),
+        });
+        typed.or_else(|| std::env::var(variables::name(program, name)).ok())
+    };
+    let options = ShardOptions {
+        shard: option("shard"),
+        result_dir: option("result-dir").map(PathBuf::from),
+        role: option("role").and_then(|role| parse_role(&role).ok()),
+        ..ShardOptions::default()
+    };
+    // A part that cannot be read has no name to tell, and one that has begun or failed has told it.
+    if let Ok(Some(divided)) = options.divided(serde_json::Value::Null, false) {
+        divided.give_up(reason);
+    }
+}
+
 /// Reads a share: `2/8`, or `auto` and `auto/8`, which take the rest from the variables of an engine.
 fn parse_share(text: &str, variable: impl Fn(&str) -> Option<String>) -> Result<Share, Invalid> {
     let wrong = |problem: &str| Invalid::new(format!("--shard {text}"), problem);
@@ -146,9 +176,9 @@ fn parse_time(text: &str) -> Result<u64, Invalid> {
     let unix_ns = match text.parse::<f64>() {
         Ok(seconds) if seconds.is_finite() && seconds >= 0.0 => (seconds * 1e9) as u64,
         _ => {
-            let time = humantime::parse_rfc3339_weak(text).map_err(|_| {
+            let time = humantime::parse_rfc3339(text).map_err(|_| {
                 wrong(
-                    "must be a time in UTC, such as 2026-01-31T12:00:00Z, or Unix seconds"
+                    "must be a time in UTC with its Z, such as 2026-01-31T12:00:00Z, or Unix seconds"
                         .to_owned(),
                 )
             })?;
@@ -234,7 +264,14 @@ mod tests {
         let parsed = parse_time(&soon.to_string()).unwrap();
         assert!(parsed.abs_diff(soon * 1_000_000_000) < 1_000);
         assert!(parse_time("2100-01-31T12:00:00Z").is_ok());
-        for (text, words) in [("2020-01-31T12:00:00Z", "ago"), ("soon", "in UTC")] {
+        for (text, words) in [
+            ("2020-01-31T12:00:00Z", "ago"),
+            ("soon", "in UTC"),
+            // Nobody can tell whose time it is.
+            ("2100-01-31T12:00:00", "with its Z"),
+            ("2100-01-31 12:00:00", "with its Z"),
+            ("2100-01-31T12:00:00+02:00", "with its Z"),
+        ] {
             let error = parse_time(text).unwrap_err().to_string();
             assert!(
                 error.contains("--start-at") && error.contains(words),

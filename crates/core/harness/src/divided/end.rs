@@ -6,18 +6,35 @@ use std::time::Duration;
 
 use load::driver::SharedProgress;
 use load::schedule::Share;
+use measure::units;
+use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::Instant;
 
-use super::{DividedRun, FAILED, SLEEP, look, names, shard_folder, write};
-use crate::store::RESULT;
+use super::{DividedRun, Shards, is_local, look, names, write};
 
 /// Time that the daemon stays after the planned end of the load, if results of shards are missing.
 const RESULTS_LIMIT: Duration = Duration::from_secs(20);
+
+/// Time between two looks at the shards, which report once a second.
+const LOOKING: Duration = Duration::from_secs(1);
+/// Time without a new second of its load after which a shard is taken for dead, if the folder is on a local disk.
+const LOCAL_SILENCE: Duration = Duration::from_secs(10);
+/// The same for a network file system, whose clients see new lines late.
+const REMOTE_SILENCE: Duration = Duration::from_secs(30);
 
 const LEFT: &str = "left-";
 const PROGRESS: &str = "progress";
 const DONE: &str = "done-";
 const CLEANED: &str = "cleaned";
+
+/// The shards that the part with the daemon waits for.
+#[derive(Debug)]
+pub(crate) struct Waiting {
+    /// The text for the live line.
+    pub(crate) step: String,
+    /// Shards that have become silent.
+    pub(crate) note: Option<String>,
+}
 
 impl DividedRun {
     /// Tells the other parts how many operations this shard has begun and not ended, below 0 if it ends operations of
@@ -75,22 +92,45 @@ impl DividedRun {
         Ok(File::create_new(self.folder.join(CLEANED)).is_ok())
     }
 
-    /// Returns once all shards have a result or have failed, or the time for them is over: the planned end of the load
-    /// and 20 s.
-    pub(crate) async fn all_results(self, of: u64, planned: Duration) {
+    /// Returns once all shards have a result, have failed or show no sign of life, or the time for them is over: the
+    /// planned end of the load and 20 s. Says meanwhile what it waits for.
+    pub(crate) async fn all_results(
+        self,
+        of: u64,
+        planned: Duration,
+        waiting: UnboundedSender<Waiting>,
+    ) {
         let deadline = Instant::now() + planned + RESULTS_LIMIT;
+        let silence = if is_local(&self.folder) {
+            LOCAL_SILENCE
+        } else {
+            REMOTE_SILENCE
+        };
+        let mut shards = Shards::new(&self.folder, of);
+        let mut noted = Vec::new();
         while Instant::now() < deadline {
-            let listed = names(&self.folder).unwrap_or_default();
-            let has_ended = |index: u64| {
-                let shard = shard_folder(index);
-                let files = || names(&self.folder.join(&shard)).unwrap_or_default();
-                listed.contains(OsStr::new(&format!("{FAILED}{index}")))
-                    || listed.contains(OsStr::new(&shard)) && files().contains(OsStr::new(RESULT))
-            };
-            if (0..of).all(has_ended) {
+            shards.refresh();
+            let left = shards.all().iter().filter(|shard| !shard.has_ended());
+            let left = left.map(|shard| (shard.index, Duration::from_nanos(shard.silent_ns())));
+            let left: Vec<(u64, Duration)> = left.collect();
+            if left.iter().all(|(_, silent)| *silent >= silence) {
                 return;
             }
-            tokio::time::sleep(SLEEP).await;
+            let silent = left.iter().filter(|(_, silent)| *silent >= silence / 2);
+            let silent: Vec<u64> = silent.map(|(index, _)| *index).collect();
+            let step = format!("waiting for the results of {} of {of} shards", left.len());
+            let note = (!silent.is_empty() && silent != noted).then(|| {
+                format!(
+                    "No sign of life for {}: shard {}. The run ends without it once all others have ended and {} have passed.",
+                    humantime::format_duration(silence / 2),
+                    units::ranges(&silent),
+                    humantime::format_duration(silence)
+                )
+            });
+            noted = silent;
+            // Nobody reads this any more if the run was interrupted.
+            let _ = waiting.send(Waiting { step, note });
+            tokio::time::sleep(LOOKING).await;
         }
     }
 }

@@ -91,6 +91,100 @@ fn programs_of_the_run_on_this_machine_are_no_strangers() {
     assert_eq!(siblings, [7, 9]);
 }
 
+#[tokio::test]
+async fn a_daemon_that_only_its_own_machine_reaches_is_refused_on_others_with_the_remedy() {
+    for (address, words) in [
+        (
+            "http://127.0.0.1:22898/a",
+            "http://127.0.0.1:22898/a of there",
+        ),
+        ("amqp://guest:x@localhost:5672", "--listen ADDRESS"),
+        ("http://[::1]:80", "--listen ADDRESS"),
+        ("/run/daemon.sock", "--role both"),
+        ("http://10.0.0.1:80/http://127.0.0.1", ""),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut by = ProgramId::this("there");
+        by.pid = 9;
+        let target = if address.starts_with('/') {
+            load::driver::Target::at(address.into())
+        } else {
+            load::driver::Target::of_urls(vec![address.to_owned()])
+        };
+        let name = "daemon".to_owned();
+        let daemon = PublishedDaemon { name, target, by };
+        part(folder.path(), Role::Daemon, None)
+            .publish(&daemon)
+            .unwrap();
+        let shard = part(folder.path(), Role::Load, Some(Share { index: 0, of: 1 }));
+        assert_eq!(shard.published_daemon("there").await.unwrap(), daemon);
+        let elsewhere = shard.published_daemon("here").await;
+        let problem = elsewhere.map_or_else(|error| error.to_string(), |_| String::new());
+        assert_eq!(problem.is_empty(), words.is_empty(), "{address}: {problem}");
+        assert!(
+            problem.contains(words) && !problem.contains(":x@"),
+            "{problem}"
+        );
+    }
+}
+
+#[test]
+fn the_files_of_shards_show_their_states() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    assert!(Shards::find(folder.path()).is_none());
+    let ready = Ready {
+        of: 4,
+        plan_sha256: String::new(),
+        version: String::new(),
+        program: ProgramId::this("here"),
+    };
+    write(&path("ready-1"), &ready).unwrap();
+    let (mut shards, _) = Shards::find(folder.path()).unwrap();
+    let states = |shards: &Shards| -> Vec<ShardState> {
+        let shards = shards.all().iter();
+        shards.map(|shard| shard.state.clone()).collect()
+    };
+    use ShardState::{Absent, Ended, Failed, Ready as IsReady, Running};
+    assert_eq!(states(&shards), [Absent, IsReady, Absent, Absent]);
+    for index in 0..3 {
+        fs::create_dir(path(&format!("shard-{index}"))).unwrap();
+    }
+    let second = crate::live::tests::second;
+    let line = |number| serde_json::to_string(&second(number)).unwrap() + "\n";
+    let live = |index: u64, text: String| {
+        fs::write(path(&format!("shard-{index}/live.jsonl")), text).unwrap();
+    };
+    live(0, line(1));
+    live(1, line(1) + &line(2));
+    // Half a line is no second.
+    live(2, line(1)[..9].to_owned());
+    assert_eq!(shards.refresh(), [second(1), second(1), second(2)]);
+    assert_eq!(states(&shards), [Running, Running, Absent, Absent]);
+    assert_eq!(shards.all()[1].last, Some(second(2)));
+    assert_eq!(shards.all()[1].host.as_deref(), Some("here"));
+    fs::write(path("failed-3"), "no port").unwrap();
+    let result = measure::result::RunResult::default();
+    let result = serde_json::to_string(&result).unwrap();
+    fs::write(path("shard-0/result.json"), &result).unwrap();
+    fs::write(path("shard-1/result.json"), &result[..9]).unwrap();
+    live(2, line(1));
+    assert_eq!(shards.refresh(), [second(1)]);
+    let [first, second, third, fourth] = states(&shards).try_into().unwrap();
+    assert!(matches!(first, Ended(_)) && third == Running);
+    assert!(matches!(second, Failed(reason) if reason.contains("result.json is damaged")));
+    assert_eq!(fourth, Failed("no port".to_owned()));
+    // A program that begins to watch knows the silence from the file.
+    let file = fs::File::options()
+        .append(true)
+        .open(path("shard-2/live.jsonl"));
+    let before = std::time::SystemTime::now() - Duration::from_secs(60);
+    file.unwrap().set_modified(before).unwrap();
+    let (found, _) = Shards::find(folder.path()).unwrap();
+    assert!(found.all()[2].silent_ns() >= 59_000_000_000);
+    assert!(found.all()[3].silent_ns() < 59_000_000_000);
+}
+
 #[test]
 fn a_name_that_is_not_listed_is_not_looked_up() {
     // /proc lists processes only, but a thread is found by its number: reading the folder would be an error.

@@ -31,6 +31,8 @@ pub(super) struct Merge {
     pub(super) whole: RunResult,
     /// The shards, by index.
     pub(super) shards: BTreeMap<u64, ShardSummary>,
+    /// The problems of the shards that are left out because their files are damaged.
+    pub(super) damaged: Vec<String>,
     /// The reason why the first part did not measure its daemon. It holds for the whole if no part did.
     pub(super) unmeasured: Option<Warning>,
     /// Longest measured time of a shard, seconds.
@@ -40,7 +42,8 @@ pub(super) struct Merge {
     answers: Vec<Answer>,
     resources: BTreeMap<i64, Resources>,
     hosts: BTreeSet<String>,
-    has_daemon_part: bool,
+    /// True if the part that only launched the daemon was added.
+    pub(super) has_daemon_part: bool,
 }
 
 impl Merge {
@@ -51,6 +54,7 @@ impl Merge {
             total: Tally::new(specs),
             whole: RunResult::default(),
             shards: BTreeMap::new(),
+            damaged: Vec::new(),
             unmeasured: None,
             measured_s: 0.0,
             daemon_counts: BTreeMap::new(),

@@ -103,6 +103,10 @@ impl RunningLoad {
             tokio::select! {
                 event = self.share.next() => match event {
                     Event::WorkerSecond(worker_second) => self.add_worker_second(*worker_second, view),
+                    Event::Waiting(waiting) => {
+                        view.progress.step(&waiting.step);
+                        waiting.note.iter().for_each(|note| view.progress.above(note));
+                    }
                     event => {
                         if let Some(begin) = self.share.act(event).await {
                             faults.begin_at(begin);

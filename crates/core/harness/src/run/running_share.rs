@@ -9,7 +9,7 @@ use tokio::task::JoinHandle;
 
 use super::Settings;
 use super::shared_operations::SharedOperations;
-use crate::divided::{DividedRun, Start};
+use crate::divided::{DividedRun, Start, Waiting};
 use crate::part::Part;
 use crate::processes::Processes;
 use load::clock;
@@ -42,8 +42,9 @@ enum Workers {
     Threads(Threads),
     /// Threads of processes that this one has started.
     Processes(Processes),
-    /// None: this program has the daemon of a divided run. The task ends with the load of the shards.
-    Elsewhere(JoinHandle<()>),
+    /// None: this program has the daemon of a divided run. The task ends with the load of the shards, and says what it
+    /// waits for.
+    Elsewhere(JoinHandle<()>, UnboundedReceiver<Waiting>),
 }
 
 /// The opening of connections before the load.
@@ -66,7 +67,9 @@ pub(crate) enum Event {
     Opened(Option<u64>),
     /// The next look at operations that begin in one process and end in another.
     Look,
-    /// The load of the other programs has ended; this one has the daemon.
+    /// The load of the other programs goes on; this one has the daemon.
+    Waiting(Waiting),
+    /// The load of the other programs has ended.
     Ended,
 }
 
@@ -134,7 +137,7 @@ impl RunningShare {
     pub(crate) async fn next(&mut self) -> Event {
         tokio::select! {
             Some(worker_second) = self.worker_seconds.recv() => Event::WorkerSecond(Box::new(worker_second)),
-            () = self.workers.ended_elsewhere() => Event::Ended,
+            event = self.workers.elsewhere_next() => event,
             begin = self.opening.load_begin() => Event::Opened(begin),
             () = time_to_look(&mut self.shared) => Event::Look,
         }
@@ -148,7 +151,7 @@ impl RunningShare {
                 self.look_for_progress().await;
                 None
             }
-            Event::WorkerSecond(_) | Event::Ended => None,
+            Event::WorkerSecond(_) | Event::Waiting(_) | Event::Ended => None,
         }
     }
 
@@ -190,7 +193,7 @@ impl RunningShare {
         let ledgers = match &mut self.workers {
             Workers::Threads(threads) => vec![threads.ledger()?],
             Workers::Processes(processes) => processes.ledgers().await,
-            Workers::Elsewhere(_) => return Ok(None),
+            Workers::Elsewhere(..) => return Ok(None),
         };
         // Other programs may wait for what this one has begun.
         if let Some(open) = self.workers.open_operations() {
@@ -208,7 +211,7 @@ impl RunningShare {
 
     /// Returns true while other programs drive load on the daemon of this one.
     pub(super) fn runs_elsewhere(&self) -> bool {
-        matches!(&self.workers, Workers::Elsewhere(load) if !load.is_finished())
+        matches!(&self.workers, Workers::Elsewhere(load, _) if !load.is_finished())
     }
 
     /// Returns the duration of the opening, if the plan has one.
@@ -245,14 +248,19 @@ impl Workers {
     /// Watches the load that the shards of a divided run drive.
     fn elsewhere(divided: &DividedRun, start: &Start, phases: &Phases) -> Self {
         let rest = Duration::from_nanos(phases.drained.saturating_sub(clock::now()));
-        Self::Elsewhere(tokio::spawn(divided.clone().all_results(start.of, rest)))
+        let (send, waiting) = tokio::sync::mpsc::unbounded_channel();
+        let load = divided.clone().all_results(start.of, rest, send);
+        Self::Elsewhere(tokio::spawn(load), waiting)
     }
 
-    /// Returns once the load of the shards has ended; never if this program drives load, or if it was seen before.
-    async fn ended_elsewhere(&mut self) {
+    /// Returns what the load of the shards does next; never if this program drives load, or if it was seen to end.
+    async fn elsewhere_next(&mut self) -> Event {
         match self {
-            // A panic of the watch ends the run as the last result does.
-            Self::Elsewhere(load) if !load.is_finished() => drop(load.await),
+            Self::Elsewhere(load, waiting) if !load.is_finished() => tokio::select! {
+                Some(waiting) = waiting.recv() => Event::Waiting(waiting),
+                // A panic of the watch ends the run as the last result does.
+                _ = load => Event::Ended,
+            },
             _ => std::future::pending().await,
         }
     }
@@ -262,8 +270,8 @@ impl Workers {
         match (self, order) {
             (Self::Threads(threads), _) => threads.obey(order),
             (Self::Processes(processes), _) => processes.obey(order).await,
-            (Self::Elsewhere(load), Order::Stop(_)) => load.abort(),
-            (Self::Elsewhere(_), Order::BeginLoad(_) | Order::Progress(_)) => {}
+            (Self::Elsewhere(load, _), Order::Stop(_)) => load.abort(),
+            (Self::Elsewhere(..), Order::BeginLoad(_) | Order::Progress(_)) => {}
         }
     }
 
@@ -273,7 +281,7 @@ impl Workers {
         match self {
             Self::Threads(threads) => threads.open_operations(),
             Self::Processes(processes) => processes.open_operations(),
-            Self::Elsewhere(_) => None,
+            Self::Elsewhere(..) => None,
         }
     }
 }

@@ -8,28 +8,37 @@ use crate::units;
 const LATE_NOTED_NS: u64 = 10_000_000;
 /// Lateness of a shard that makes a result INVALID, nanoseconds: a whole row of the seconds has no load of it.
 const LATE_INVALID_NS: u64 = 1_000_000_000;
+/// Number of damaged shards whose problem is reported. The others are counted.
+const MOST_PROBLEMS: usize = 3;
 /// Movement of a wall clock during a run, and bound of its error, that is noted, nanoseconds.
 const CLOCK_NOTED_NS: u64 = 10_000_000;
 
 impl Warning {
-    /// Reports shards without a result.
-    pub fn shards_missing(missing: &[u64], of: u64) -> Option<Self> {
+    /// Reports shards without a result, with the problems of the damaged ones.
+    pub fn shards_missing(missing: &[u64], of: u64, damaged: &[String]) -> Option<Self> {
         (!missing.is_empty()).then(|| {
+            let problems = damaged.iter().take(MOST_PROBLEMS);
+            let problems: String = problems.map(|problem| format!("; {problem}")).collect();
+            let more = match damaged.len().saturating_sub(MOST_PROBLEMS) {
+                0 => String::new(),
+                more => format!("; {more} more are damaged"),
+            };
             Kind::ShardsMissing.invalid(
                 format!(
-                    "{} of {of} shards are missing: {}; the figures are the others'",
+                    "{} of {of} shards are missing: {}; the figures are the others'{problems}{more}",
                     missing.len(),
                     units::ranges(missing)
                 ),
-                "find their logs, and repeat the run in a new folder",
+                "find their logs or copy their folders again, or repeat the run in a new folder",
             )
         })
     }
 
-    /// Reports that the program that launched the daemon has no result.
-    pub fn daemon_part_missing() -> Self {
+    /// Reports that the program that launched the daemon has no result, or a damaged one.
+    pub fn daemon_part_missing(damaged: Option<&str>) -> Self {
+        let problem = damaged.unwrap_or("the program that launched the daemon has no result");
         Kind::ShardsMissing.suspect(
-            "the program that launched the daemon has no result: what the daemon used and counted is not known",
+            format!("{problem}: what the daemon used and counted is not known"),
             "find its log, and repeat the run in a new folder",
         )
     }
@@ -115,7 +124,13 @@ mod tests {
     #[test]
     fn missing_shards_are_listed_as_ranges() {
         assert_eq!(units::ranges(&[0, 3, 4, 5, 9]), "0, 3–5, 9");
-        assert_eq!(Warning::shards_missing(&[], 3), None);
+        assert_eq!(Warning::shards_missing(&[], 3, &[]), None);
+        let damaged = ["a", "b", "c", "d", "e"].map(|name| format!("{name} was cut"));
+        let warning = Warning::shards_missing(&[0, 3, 4, 5, 9], 10, &damaged).unwrap();
+        assert_eq!(
+            warning.message,
+            "5 of 10 shards are missing: 0, 3–5, 9; the figures are the others'; a was cut; b was cut; c was cut; 2 more are damaged"
+        );
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! One run that is divided over several programs, and merged.
 
 use std::fs;
+use std::process::Stdio;
 
 use harness_testing::divided::DividedRun;
 use harness_testing::processes::{send, wait_until};
@@ -100,6 +101,14 @@ fn three_shards_make_one_result_in_which_nothing_is_missing_or_twice() {
     let (merged, code, _) = run.merge();
     let warning = merged.warning("ShardsMissing").unwrap();
     assert_eq!((code, &warning["severity"]), (3, &Value::from("suspect")));
+    fs::create_dir(run.folder().join("daemon")).unwrap();
+    fs::write(run.folder().join("daemon/result.json"), "").unwrap();
+    let (merged, code, _) = run.merge();
+    let warning = merged.warning("ShardsMissing").unwrap().to_string();
+    assert!(
+        code == 3 && warning.contains("daemon/SHA256SUMS"),
+        "{warning}"
+    );
 }
 
 #[test]
@@ -148,6 +157,32 @@ fn a_shard_that_was_killed_is_named_and_the_rest_is_kept() {
         800,
         "two of three shares"
     );
+}
+
+#[test]
+fn the_daemons_part_ends_soon_after_the_others_if_a_shard_is_killed_and_says_so_before() {
+    let mut run = DividedRun::new(PROGRAM);
+    // Operations may take ten minutes, and so may the end of a shard.
+    let load = ["-R", "30", "-d", "3s", "--timeout", "10m"];
+    let load = [&load[..], &["--threads", "1"]].concat();
+    run.start_shards(2, &load);
+    let mut daemon = std::process::Command::new(PROGRAM);
+    daemon.arg("--result-dir").arg(run.folder());
+    daemon.args(["--role", "daemon", "--daemon", "http-daemon"]);
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../..");
+    daemon.args(load).current_dir(root);
+    daemon.stdout(Stdio::null()).stderr(Stdio::piped());
+    run.start_command(daemon);
+    wait_for_start(&run);
+    send(run.process(1), Signal::SIGKILL);
+    let ended = run.wait();
+    let words = ["No sign of life", "shard 1", "Result: "];
+    let code = ended[2].status.code().unwrap();
+    assert!(matches!(code, 0 | 3), "{:?}", ended[2]);
+    ended_with(&ended[2], code, &words, &"daemon");
+    let (merged, code, report) = run.merge();
+    assert_eq!(code, 3, "{report}");
+    assert_eq!(merged.operations("failed"), 0, "{report}");
 }
 
 #[test]
@@ -268,6 +303,37 @@ fn shards_end_with_the_part_that_cannot_launch_their_daemon() {
 }
 
 #[test]
+fn shards_end_with_the_part_whose_call_is_refused() {
+    let server = well();
+    let url = url(&server);
+    for (wrong, words) in [
+        (&["-R", "1", "-R", "2"][..], "cannot be used multiple times"),
+        (&["--no-such-option"], "--no-such-option"),
+        (&["-d", "soon"], "soon"),
+        (&["--plan", "/no/such/plan.toml"], "/no/such/plan.toml"),
+        (&["--threshold", "nothing < 1"], "nothing"),
+    ] {
+        let mut run = DividedRun::new(PROGRAM);
+        run.start(&["--shard", "0/2", "--shard-timeout", "60s", &url]);
+        let waits = run.folder().join("ready-0");
+        wait_until("a shard waits", || waits.exists());
+        // A look at the plan is no part of the run.
+        let look = run.part(&[&["--shard=1/2", "--print-plan", &url], wrong].concat());
+        ended_with(&{ look }.output().unwrap(), 2, &[words], &wrong);
+        run.start(&[&["--shard=1/2", &url], wrong].concat());
+        let ended = run.wait();
+        ended_with(&ended[1], 2, &[words], &wrong);
+        ended_with(&ended[0], 1, &["shard 1 failed", words], &wrong);
+        // The result of another run is not touched.
+        let told = || fs::read_to_string(run.folder().join("failed-0")).unwrap();
+        let before = told();
+        let again = run.part(&["--shard", "0/2", "--again"]).output();
+        ended_with(&again.unwrap(), 2, &["--again"], &"again");
+        assert_eq!(told(), before);
+    }
+}
+
+#[test]
 fn a_shard_that_is_not_ready_is_named() {
     let server = well();
     let url = url(&server);
@@ -287,54 +353,96 @@ fn results_of_different_runs_are_not_merged() {
     let url = url(&server);
     run.start_shards(2, &[&url, "-R", "100", "-d", "1s", "--threads", "1"]);
     run.wait_for_results();
-    let second = run.folder().join("shard-1");
-    let path = second.join("result.json");
+    let path = run.folder().join("shard-1/result.json");
     let whole = fs::read_to_string(&path).unwrap();
-    let id = run.shard(1)["run_id"].as_str().unwrap().to_owned();
-    fs::write(&path, whole.replace(&id, "another")).unwrap();
-    ended_with(
-        &run.try_merge(),
-        2,
-        &["shard-1", "has run another", "new folder"],
-        &"run",
-    );
-    let hash = run.shard(1)["part"]["plan_sha256"]
-        .as_str()
-        .unwrap()
-        .to_owned();
-    fs::write(&path, whole.replace(&hash, "0000")).unwrap();
-    ended_with(
-        &run.try_merge(),
-        2,
-        &["shard-1", "has plan 0000", "same plan"],
-        &"plan",
-    );
-    fs::write(&path, &whole[..whole.len() / 2]).unwrap();
-    ended_with(
-        &run.try_merge(),
-        2,
-        &["shard-1", "not a complete result"],
-        &"half",
-    );
-    fs::write(&path, &whole).unwrap();
-    let rows = fs::read_to_string(second.join("seconds.jsonl")).unwrap();
-    fs::write(second.join("seconds.jsonl"), &rows[..rows.len() / 2]).unwrap();
-    let half = run.try_merge();
-    ended_with(&half, 1, &["shard-1/seconds.jsonl"], &"half of the rows");
-    // A copy of another shard.
-    let first = fs::read_to_string(run.folder().join("shard-0/result.json")).unwrap();
-    fs::write(&path, first).unwrap();
-    ended_with(
-        &run.try_merge(),
-        2,
-        &["shard-1", "is shard 0 again"],
-        &"copy",
-    );
+    let (shard, first) = (run.shard(1), run.folder().join("shard-0/result.json"));
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    for (content, words) in [
+        (
+            whole.replace(&text(&shard["run_id"]), "another"),
+            ["has run another", "new folder"],
+        ),
+        (
+            whole.replace(&text(&shard["part"]["plan_sha256"]), "0000"),
+            ["has plan 0000", "same plan"],
+        ),
+        (
+            fs::read_to_string(first).unwrap(),
+            ["is shard 0 again", "one result"],
+        ),
+    ] {
+        fs::write(&path, content).unwrap();
+        sha256sum(&run, "result.json seconds.jsonl > SHA256SUMS");
+        ended_with(&run.try_merge(), 2, &words, &"merge");
+    }
+}
+
+/// Calls sha256sum in the folder of shard 1.
+fn sha256sum(run: &DividedRun, arguments: &str) {
+    let mut shell = std::process::Command::new("sh");
+    shell.args(["-c", &format!("sha256sum {arguments}")]);
+    shell.current_dir(run.folder().join("shard-1"));
+    let output = shell.output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+}
+
+#[test]
+fn a_damaged_shard_counts_as_missing_and_is_named_and_the_rest_is_reported() {
+    let server = well();
+    let mut run = three(&url(&server), "2s");
+    run.wait_for_results();
+    sha256sum(&run, "--check --strict SHA256SUMS");
+    let shard = run.folder().join("shard-1");
+    let (result, seconds) = ("result.json", "seconds.jsonl");
+    let [whole, rows, sums] =
+        [result, seconds, "SHA256SUMS"].map(|name| fs::read_to_string(shard.join(name)).unwrap());
+    let (first, rest) = rows.split_once('\n').unwrap();
+    let edited = |text: &str| text.replace("\"started\":", "\"started\":1");
+    assert_ne!(edited(&rows), rows);
+    let without_series = {
+        let mut result: Value = serde_json::from_str(&whole).unwrap();
+        result["series"] = Value::Array(Vec::new());
+        result.to_string()
+    };
+    for (name, content) in [
+        (result, Some(whole[..whole.len() / 2].to_owned())),
+        (result, Some("not JSON".to_owned())),
+        (result, Some(edited(&whole))),
+        (result, Some(without_series)),
+        (seconds, None),
+        (seconds, Some(String::new())),
+        (seconds, Some(rows[..rows.len() / 2].to_owned())),
+        (seconds, Some(rest.to_owned())),
+        (seconds, Some(format!("{first}\n{rows}"))),
+        (seconds, Some(edited(&rows))),
+        ("SHA256SUMS", None),
+        ("SHA256SUMS", Some(sums[..sums.len() / 2].to_owned())),
+    ] {
+        let intact = fs::read(shard.join(name)).unwrap();
+        match &content {
+            Some(content) => fs::write(shard.join(name), content).unwrap(),
+            None => fs::remove_file(shard.join(name)).unwrap(),
+        }
+        let (merged, code, report) = run.merge();
+        assert_eq!((code, &merged["verdict"]), (3, &Value::from("INVALID")));
+        let message = merged.warning("ShardsMissing").unwrap()["message"].to_string();
+        for words in ["1 of 3 shards are missing: 1", "/shard-1/", name] {
+            assert!(message.contains(words), "{name}: {message}");
+            assert!(report.contains(words), "{name}: {report}");
+        }
+        let others = [0, 2].map(|index| run.shard(index).operations("started"));
+        assert_eq!(merged.operations("started"), others.iter().sum::<u64>());
+        fs::write(shard.join(name), intact).unwrap();
+    }
     // Everything is as it was: the merge is complete.
-    fs::write(&path, &whole).unwrap();
-    fs::write(second.join("seconds.jsonl"), rows).unwrap();
     let (merged, _, _) = run.merge();
-    assert_eq!(merged["shards"].as_array().unwrap().len(), 2);
+    assert_eq!(merged["shards"].as_array().unwrap().len(), 3);
+    for index in 0..3 {
+        let path = run.folder().join(format!("shard-{index}/result.json"));
+        fs::write(path, "").unwrap();
+    }
+    let none = run.try_merge();
+    ended_with(&none, 2, &["no shard can be merged", "shard-2"], &"none");
 }
 
 #[test]
@@ -378,7 +486,7 @@ fn options_that_contradict_each_other_are_refused_with_the_remedy() {
             ],
             &["--start-at", "ago"],
         ),
-        (&["merge", dir], &["reading"]),
+        (&["merge", &format!("{dir}/none")], &["reading"]),
     ] {
         let mut command = std::process::Command::new(PROGRAM);
         // No engine has started this test.
