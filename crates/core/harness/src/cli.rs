@@ -74,7 +74,18 @@ pub fn main_of<D: DriverCli>(version: &'static str) -> ExitCode {
     } else {
         parse::<D>(version).and_then(carry_out::<D>)
     };
-    ended.unwrap_or_else(|failure| failure.print())
+    ended.unwrap_or_else(|failure| {
+        if let Failure::Call(_) = failure {
+            note_variables::<D>();
+        }
+        failure.print()
+    })
+}
+
+fn note_variables<D: DriverCli>() {
+    if let Some(note) = variables::note(&D::SPEC.driver, D::PROGRAM.variables) {
+        output::note(&note);
+    }
 }
 
 fn parse<D: DriverCli>(version: &'static str) -> Result<ArgMatches, Failure> {
@@ -84,8 +95,8 @@ fn parse<D: DriverCli>(version: &'static str) -> Result<ArgMatches, Failure> {
     let typed = command.try_get_matches_from_mut(&words);
     Ok(typed.unwrap_or_else(|mut error| {
         mistaken::explain(&mut error, &command, D::PROGRAM.foreign);
-        if let (true, Some(note)) = (error.use_stderr(), variables::note(&D::SPEC.driver)) {
-            output::note(&note);
+        if error.use_stderr() {
+            note_variables::<D>();
         }
         refuse(&error)
     }))
@@ -518,6 +529,9 @@ fn size<D: Driver>(
         threads,
         metrics_addr: common.metrics_addr,
         quiet: common.quiet,
+        lines_on_stdout: D::SUMMARY_IS_READ
+            && !common.quiet
+            && common.report_format().name == Format::screen().name,
         listen: common.shards.listen,
         part,
     })

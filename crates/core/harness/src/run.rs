@@ -40,6 +40,7 @@ use warnings::measured_s;
 use crate::divided::{ProgramId, PublishedDaemon};
 use crate::exporter::Exporter;
 use crate::live::LiveFile;
+use crate::output;
 use crate::part::Part;
 use crate::progress::Progress;
 use crate::signals::Signals;
@@ -67,6 +68,8 @@ pub struct Settings {
     pub metrics_addr: Option<SocketAddr>,
     /// True hides the live line.
     pub quiet: bool,
+    /// True prints the driver's own lines on stdout, where its summary follows.
+    pub lines_on_stdout: bool,
     /// The address that launched daemons listen on; 127.0.0.1 if absent.
     pub listen: Option<IpAddr>,
     /// The part of this program in the run.
@@ -199,6 +202,9 @@ async fn prepare<'a, D: Driver>(
     let (stored, thresholds) = settings.part.plan::<D>(load)?;
     let machine = host::machine();
     let mut progress = Progress::new(plan, description, settings.quiet);
+    if let (Some(line), true) = (&description.announcement, settings.lines_on_stdout) {
+        output::print(line)?;
+    }
     let exporter = exporter(settings.metrics_addr, plan, subject, folder)?;
     let opening = Daemons::open(plan, subject, settings.listen, &progress);
     let daemons = unless_interrupted(signals, opening).await??;
@@ -230,6 +236,7 @@ async fn prepare<'a, D: Driver>(
         } else {
             D::live_line
         },
+        lines_on_stdout: settings.lines_on_stdout,
         total: recorder::empty_tally(driver.as_ref()),
         seconds: SecondsSpool::beside(folder)?,
         live: LiveFile::create(folder),
