@@ -33,16 +33,17 @@ pub trait DaemonOptions: Parser {
         let generate = "Write the settings of this call, with their explanations, to a new TOML file for --config, and end";
         let command = Self::command().next_help_heading(None::<&'static str>);
         let command = command.arg(config_file::option(CONFIG, config));
-        let command =
-            command.mut_args(|argument| match (argument.get_long(), argument.get_env()) {
+        let command = command.mut_args(|argument| {
+            let argument = match (argument.get_long(), argument.get_env()) {
                 (Some(name), None) => {
                     let name = name.replace('-', "_").to_uppercase();
-                    let argument = argument.env(format!("{}_{name}", Self::VARIABLE_PREFIX));
-                    // It may be a password.
-                    argument.hide_env_values(true)
+                    argument.env(format!("{}_{name}", Self::VARIABLE_PREFIX))
                 }
                 _ => argument,
-            });
+            };
+            // They may be passwords.
+            argument.hide_env_values(true)
+        });
         command.arg(config_file::option(GENERATE, generate))
     }
 
@@ -251,6 +252,13 @@ mod tests {
                 "TEST_DAEMON_SHUTDOWN_GRACE"
             ]
         );
+    }
+
+    #[test]
+    fn the_help_names_variables_without_their_values() {
+        let command = Options::with_variables();
+        let mut variables = command.get_arguments().filter(|it| it.get_env().is_some());
+        assert!(variables.all(Arg::is_hide_env_values_set));
     }
 
     #[test]

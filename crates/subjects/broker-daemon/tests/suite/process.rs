@@ -291,7 +291,7 @@ fn settings_are_read_from_a_file_and_passwords_from_another_one() {
     for (text, words) in [
         ("user = ['@/nowhere/user']", ["user: ", "/nowhere/user"]),
         ("user = ['guest']", ["user: ", "guest:guest"]),
-        ("heartbeat = true", ["heartbeat = true", "number"]),
+        ("heartbeat = true", ["heartbeat: ", "number"]),
         ("heart_beat = 1", ["heart_beat", "heartbeat"]),
     ] {
         let config = write("config", text);

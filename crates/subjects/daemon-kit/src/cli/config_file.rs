@@ -76,7 +76,12 @@ pub(super) fn file_of(name: &str, command: &Command, words: &[OsString]) -> Opti
 /// A file that cannot be trusted or read, or the key that is wrong, with the remedy.
 pub(super) fn with_file(command: Command, path: &Path) -> Result<Command, String> {
     let with_text = |text: String| {
-        let table: Table = text.parse().map_err(|error| format!("{error}"))?;
+        let table = text.parse::<Table>().map_err(|error| {
+            // Its own text shows the line, which may have a password.
+            let before = error.span().and_then(|span| text.get(..span.start));
+            let line = before.unwrap_or_default().split('\n').count();
+            format!("line {line}: {}", error.message())
+        })?;
         table.into_iter().try_fold(command, with_entry)
     };
     read_trusted(path).and_then(with_text)
@@ -103,7 +108,7 @@ fn with_value(command: Command, key: &str, value: &Value) -> Result<Command, Str
             known.join(", ")
         ));
     };
-    let texts = texts(arg, value).map_err(|remedy| format!("{key} = {value}: {remedy}"))?;
+    let texts = texts(arg, value).map_err(|remedy| format!("{key}: {remedy}"))?;
     let arg = arg.clone().default_values(texts).required(false);
     // It depends on the machine no more.
     let arg = arg.hide_default_value(false);
@@ -378,7 +383,8 @@ mod tests {
                 ["sever.http_port", "server.http_port"],
             ),
             ("config = 'a'", ["config", "data_dir, "]),
-            ("a b", ["line 1", "expected"]),
+            ("memory = 1\na b", ["line 2", "expected"]),
+            ("vhost = ['secret', true]", ["vhost: write", "quotes"]),
         ] {
             let error = read(file).unwrap_err();
             let is_named = answer.iter().all(|words| error.contains(words));
