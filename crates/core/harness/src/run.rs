@@ -40,7 +40,6 @@ use warnings::measured_s;
 use crate::divided::{ProgramId, PublishedDaemon};
 use crate::exporter::Exporter;
 use crate::live::LiveFile;
-use crate::output;
 use crate::part::Part;
 use crate::progress::Progress;
 use crate::signals::Signals;
@@ -202,9 +201,6 @@ async fn prepare<'a, D: Driver>(
     let (stored, thresholds) = settings.part.plan::<D>(load)?;
     let machine = host::machine();
     let mut progress = Progress::new(plan, description, settings.quiet);
-    if let (Some(line), true) = (&description.announcement, settings.lines_on_stdout) {
-        output::print(line)?;
-    }
     let exporter = exporter(settings.metrics_addr, plan, subject, folder)?;
     let opening = Daemons::open(plan, subject, settings.listen, &progress);
     let daemons = unless_interrupted(signals, opening).await??;
@@ -228,6 +224,9 @@ async fn prepare<'a, D: Driver>(
     headroom::require(&daemons.target, open_at_once, &listeners)?;
     let held = description.audit_inputs.held;
     progress.count_opening(held.map(|held| settings.share().count(held)), D::SPEC);
+    if let (Some(line), true) = (&description.announcement, settings.lines_on_stdout) {
+        progress.above_second(line, true);
+    }
     let view = LiveOutputs {
         progress,
         exporter,

@@ -126,6 +126,10 @@ fn a_server_of_another_protocol_is_told_which_one_is_meant() {
         ..Script::default()
     });
     let url = server.url();
+    let output = Command::new(env!("CARGO_BIN_EXE_presence-load"))
+        .arg(&url)
+        .output();
+    assert_eq!(output.unwrap().stdout, b"", "nothing has started");
     program(&[&url]).refused(
         2,
         &[
