@@ -77,8 +77,17 @@ pub fn main_of<D: DriverCli>(version: &'static str) -> ExitCode {
     };
     ended.unwrap_or_else(|failure| {
         shards::tell_refused(&D::SPEC.driver, &failure.to_string());
+        if let Failure::Call(_) = failure {
+            note_variables::<D>();
+        }
         failure.print()
     })
+}
+
+fn note_variables<D: DriverCli>() {
+    if let Some(note) = variables::note(&D::SPEC.driver, D::PROGRAM.variables) {
+        output::note(&note);
+    }
 }
 
 fn parse<D: DriverCli>(version: &'static str) -> Result<ArgMatches, Failure> {
@@ -88,10 +97,8 @@ fn parse<D: DriverCli>(version: &'static str) -> Result<ArgMatches, Failure> {
     let typed = command.try_get_matches_from_mut(&words);
     Ok(typed.unwrap_or_else(|mut error| {
         explain(&mut error, &command, D::PROGRAM.foreign);
-        if let (true, Some(note)) = (error.use_stderr(), variables::note(&D::SPEC.driver)) {
-            output::note(&note);
-        }
         if error.use_stderr() {
+            note_variables::<D>();
             let text = error.to_string();
             let problem = text.split("\n\n").next().unwrap_or_default();
             shards::tell_refused(&D::SPEC.driver, problem.trim_start_matches("error: "));
@@ -526,6 +533,9 @@ fn size<D: Driver>(
         threads,
         metrics_addr: common.metrics_addr,
         quiet: common.quiet,
+        lines_on_stdout: D::SUMMARY_IS_READ
+            && !common.quiet
+            && common.report_format().name == Format::screen().name,
         listen: common.shards.listen,
         part,
     })

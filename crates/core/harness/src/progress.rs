@@ -189,9 +189,14 @@ impl Progress {
     }
 
     /// Prints the line that a driver has for every second. A log then needs no other lines.
-    pub fn above_second(&mut self, text: &str) {
+    pub fn above_second(&mut self, text: &str, on_stdout: bool) {
         self.is_log = false;
-        self.above(text);
+        if on_stdout {
+            // The report names a disk that is full.
+            let _ = self.bar.suspend(|| output::print(text));
+        } else {
+            self.above(text);
+        }
     }
 
     /// Prints once that nothing is started any more and how to end the run, and shows the draining in the live line

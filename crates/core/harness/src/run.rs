@@ -67,6 +67,8 @@ pub struct Settings {
     pub metrics_addr: Option<SocketAddr>,
     /// True hides the live line.
     pub quiet: bool,
+    /// True prints the driver's own lines on stdout, where its summary follows.
+    pub lines_on_stdout: bool,
     /// The address that launched daemons listen on; 127.0.0.1 if absent.
     pub listen: Option<IpAddr>,
     /// The part of this program in the run.
@@ -225,6 +227,9 @@ async fn prepare<'a, D: Driver>(
     }
     let held = description.audit_inputs.held;
     progress.count_opening(held.map(|held| settings.share().count(held)), D::SPEC);
+    if let (Some(line), true) = (&description.announcement, settings.lines_on_stdout) {
+        progress.above_second(line, true);
+    }
     let view = LiveOutputs {
         progress,
         exporter,
@@ -233,6 +238,7 @@ async fn prepare<'a, D: Driver>(
         } else {
             D::live_line
         },
+        lines_on_stdout: settings.lines_on_stdout,
         total: recorder::empty_tally(driver.as_ref()),
         seconds: SecondsSpool::beside(folder)?,
         live: LiveFile::create(folder),

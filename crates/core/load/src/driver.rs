@@ -186,13 +186,14 @@ pub trait Driver: std::fmt::Debug + Sized + Send + Sync + 'static {
     /// Does one worker's share of the load, until its pacer is over and its operations have ended.
     fn work(&self, worker: Worker) -> impl Future<Output = anyhow::Result<()>>;
 
-    /// Returns the line that users of this driver expect on stderr for each second, if any. It is printed even if
-    /// stderr is not a terminal.
+    /// Returns the line that users of this driver expect for each second, if any. It is printed even if there is no
+    /// terminal: on stdout if the [summary](Self::SUMMARY_IS_READ) follows there, and otherwise on stderr.
     fn live_line(_second: &Tally, _total: &Tally) -> Option<String> {
         None
     }
 
-    /// True if scripts read [`summary`](Self::summary) from stdout, so that it precedes the short report too.
+    /// True if scripts read [`summary`](Self::summary) from stdout, so that it precedes the short report too, and the
+    /// live lines precede it.
     const SUMMARY_IS_READ: bool = false;
 
     /// Returns the text that users of this driver expect on stdout at the end, before the whole report that all
@@ -283,6 +284,8 @@ pub struct Description {
     /// The number of connections that the load certainly keeps open at once, in all daemons together. The run is
     /// refused if they may not open that many.
     pub open_at_once: u64,
+    /// The line that users of this driver expect before the [live lines](Driver::live_line), if any.
+    pub announcement: Option<String>,
 }
 
 impl Description {
@@ -314,6 +317,7 @@ impl Description {
             shares_operations: false,
             max_open_fds,
             open_at_once: max_open_fds,
+            announcement: None,
         }
     }
 }

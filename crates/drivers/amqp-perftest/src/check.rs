@@ -17,9 +17,12 @@ pub enum Command {
     /// Perform every operation of this driver on real brokers and verify the answers
     ///
     /// Without arguments, every daemon in daemons/ that serves amqp is built, launched and checked. A daemon whose tool
-    /// is missing is skipped, unless DROVER_REQUIRE_ALL=1. amqp-conformance runs all functional cases on one broker.
+    /// is missing is skipped, unless DROVER_REQUIRE_ALL=1.
     #[command(after_help = EXIT_CODES)]
     Check(CheckArgs),
+    /// Run the conformance cases on any broker and report those it fails
+    #[command(after_help = EXIT_CODES)]
+    Conformance(amqp_conformance::ConformanceArgs),
 }
 
 /// Options of `check`.
@@ -27,23 +30,36 @@ pub enum Command {
 pub struct CheckArgs {
     #[command(flatten)]
     options: check::DaemonsToCheck,
+    /// Check brokers that are already running
+    #[arg(value_name = "URI", conflicts_with_all = ["daemon", "uri"])]
+    uris: Vec<String>,
     /// Check a running broker at this address instead [without a value: amqp://guest:guest@localhost:5672/]
     #[arg(long, value_name = "URI", num_args = 0..=1, default_missing_value = LOCAL, conflicts_with = "daemon")]
     uri: Option<String>,
 }
 
 impl Command {
-    /// Checks brokers with the smoke cases of the conformance suite. Returns true if all of them answered correctly.
+    /// Runs the command. Returns true if all brokers answered correctly.
     pub(crate) fn run(self) -> Result<bool, Failure> {
-        let Self::Check(CheckArgs { options, uri }) = self;
-        let Some(uri) = uri else {
+        match self {
+            Self::Check(typed) => typed.run(),
+            Self::Conformance(typed) => amqp_conformance::run(&typed),
+        }
+    }
+}
+
+impl CheckArgs {
+    /// Checks brokers with the smoke cases of the conformance suite.
+    fn run(self) -> Result<bool, Failure> {
+        let Self { options, uris, uri } = self;
+        let uris = lines_of_files("--uri", uris.into_iter().chain(uri).collect())?;
+        if uris.is_empty() {
             return check::check_daemons(&SPEC.protocol, &options, |name, endpoint| {
                 let url = endpoint.url.as_deref();
                 let url = url.context("its manifest has no `url`");
                 vec![check_broker(name, url)]
             });
-        };
-        let uris = lines_of_files("--uri", vec![uri])?;
+        }
         let mut checked = uris
             .iter()
             .map(|uri| check::print(&[check_broker(uri, Ok(uri))]));

@@ -61,6 +61,10 @@ impl DriverCli for Perftest {
             ("--churn connection -x 10", "open and close connections"),
             ("--plan configs/amqp/restart.toml", "run a plan file"),
             ("check", "verify the answers of all brokers"),
+            (
+                "conformance amqp://localhost:5672/",
+                "run the functional cases on one broker",
+            ),
         ],
         failed: "a message was lost or refused, or the run failed",
         suspect: "suspect results (a message was duplicated, out of order or unfinished)",

@@ -68,7 +68,7 @@ struct LoadOptions {
     /// Raise the load over this time [default: 10s]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     ramp_up: Option<Duration>,
-    /// Hold the load for this time; without --rate, the run ends earlier, with its last stream [default: 60s]
+    /// Hold the load for this time, after the time of --ramp-up; without --rate, the run ends earlier, with its last stream [default: 60s]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     hold: Option<Duration>,
 }
@@ -318,6 +318,15 @@ mod tests {
         let typed = command.try_get_matches_from(typed.chain(arguments.iter().copied()));
         let job = cli::job::<FdPass>(typed.unwrap());
         job.map(|job| job.plan).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn the_sentence_has_the_time_of_ramp_and_hold_together() {
+        for file in [FIXED, OPEN] {
+            let plan = overridden(file, &["--ramp-up", "10", "--hold", "30"]).unwrap();
+            let sentence = Settings::sentence(&plan);
+            assert!(sentence.contains("; at most 40s in all"), "{sentence}");
+        }
     }
 
     const FIXED: &str = "[[groups]]\nname = 'a'\nclients = 3\nramp = '10s'\nops = 1\n";

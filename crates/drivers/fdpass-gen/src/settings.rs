@@ -159,9 +159,10 @@ impl Settings {
             Expect::Any => "; do not compare their contents",
         };
         format!(
-            "Hand over {client} with {} bytes each and read the streams{nominal} that come back{behaviour}: {}; give up a stream after {}{compared}.",
+            "Hand over {client} with {} bytes each and read the streams{nominal} that come back{behaviour}: {}; at most {} in all; give up a stream after {}{compared}.",
             settings.payload().len(),
             plan.load_sentence(),
+            duration::format(plan.timeline.warmup + plan.timeline.measure),
             duration::format(settings.stream_timeout),
         )
     }

@@ -62,8 +62,8 @@ impl DriverCli for PresenceLoad {
         about: "Load-test a Socket.IO presence server: users join rooms and send heartbeats, and every event is audited\n\nWithout a URL, presence-load builds a server, launches it on a free port and stops it at the end.\n\nThese environment variables work as well: TARGET_URL, ROOM_COUNT, USERS_PER_ROOM, HEARTBEATS_PER_SEC, TEST_DURATION_MS, RAMP_UP_MS, REPORT_INTERVAL_MS, ACK_TIMEOUT_MS, BENCHMARK_DEBUG; so do options of the same names, such as --room-count and --test-duration-ms.",
         examples: &[
             (
-                "--rooms 10 --duration 1m http://127.0.0.1:3000",
-                "10 rooms with 2 users each, 10 heartbeats per second of each user",
+                "--rooms 10 --ramp-up 5s --duration 1m http://127.0.0.1:3000",
+                "10 rooms with 2 users each, who join within 5 s; then 10 heartbeats per second of each for a minute",
             ),
             (
                 "--rooms 200 --users-per-room 10 http://127.0.0.1:3000",
@@ -104,6 +104,7 @@ impl DriverCli for PresenceLoad {
             "churn",
         ],
         renamed: &[("hold", "keep-open"), ("pacing", "loop")],
+        variables: &names::VARIABLES,
         ..Program::UNKNOWN
     };
 

@@ -45,6 +45,7 @@ impl Driver for PresenceLoad {
             opening: Some(settings.opening()),
             busy_waits: settings.timer == crate::settings::Timer::Spin,
             open_at_once: users,
+            announcement: Some(summary::announcement(plan)),
             ..description
         })
     }

@@ -232,13 +232,16 @@ impl Settings {
                 duration::format(plan.timeline.warmup)
             )
         };
+        let timeline = &plan.timeline;
+        let in_all = settings.ramp_up + timeline.warmup + timeline.measure;
         format!(
-            "{} users{mode} in {} rooms{spread}{over}, joined over {}; {load}{} for {}{warmup}",
+            "{} users{mode} in {} rooms{spread}{over}, joined within the first {}; then {load}{} for {}{warmup}; {} in all",
             population.users(),
             population.rooms,
             duration::format(settings.ramp_up),
             settings.disturbances(),
-            duration::format(plan.timeline.measure),
+            duration::format(timeline.measure),
+            duration::format(in_all),
         )
     }
 

@@ -14,6 +14,24 @@ use crate::settings::{Mode, Settings};
 /// Medians up to these times, in milliseconds, with their judgements.
 const JUDGEMENTS: [(f64, &str); 3] = [(10.0, "excellent"), (50.0, "good"), (100.0, "acceptable")];
 
+/// Returns the line before the run.
+pub(crate) fn announcement(plan: &Plan<Settings>) -> String {
+    let population = plan.driver.population();
+    let kind = match plan.driver.mode {
+        Mode::Protocol => "",
+        Mode::Sdk => "SDK ",
+    };
+    let rates: Option<f64> = plan.groups.iter().map(|group| group.rate).sum();
+    let per_user = rates.map_or(plan.driver.heartbeats_per_sec, |sum| {
+        (sum / population.users() as f64 * 1e3).round() / 1e3
+    });
+    format!(
+        "Starting {kind}presence load: {} clients across {} rooms, {per_user} heartbeats/s per user",
+        population.users(),
+        population.rooms,
+    )
+}
+
 /// Returns the progress line of a second in which a report is due.
 pub(crate) fn line(second: &Tally, total: &Tally) -> Option<String> {
     if second.counted(count::REPORTED_MS) == 0 {
@@ -45,7 +63,7 @@ pub(crate) fn render(result: &RunResult) -> Option<String> {
     let settings = &plan.driver;
     let population = settings.population();
     let title = match settings.mode {
-        Mode::Protocol => "Presence load test summary",
+        Mode::Protocol => "Load test summary",
         Mode::Sdk => "SDK Load test summary",
     };
     let mut text = format!(
@@ -67,7 +85,7 @@ pub(crate) fn render(result: &RunResult) -> Option<String> {
         ("Heartbeat successes", operations.ok),
         ("Presence events received", result.count(count::EVENTS)),
         (
-            "Snapshot members received",
+            "Join snapshot total size",
             result.count(count::SNAPSHOT_MEMBERS),
         ),
     ];
@@ -75,7 +93,7 @@ pub(crate) fn render(result: &RunResult) -> Option<String> {
         let is_sdk = settings.mode == Mode::Sdk;
         let belongs = match label {
             "Connect successes" => is_sdk,
-            "Snapshot members received" => !is_sdk,
+            "Join snapshot total size" => !is_sdk,
             _ => true,
         };
         if belongs {

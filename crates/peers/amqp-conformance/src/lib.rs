@@ -8,7 +8,6 @@ use std::slice::from_ref;
 use amq_protocol::uri::AMQPScheme;
 use amqp_client::{Broker, Session};
 use clap::Args;
-use harness::cli::lines_of_files;
 use harness::failure::Failure;
 use harness::launcher::Launcher;
 use harness::verify::conformance::{Finished, Options, Source, Suite, in_parallel, survived, url};
@@ -57,9 +56,13 @@ fn suite() -> Suite<Case> {
 /// # Errors
 /// A wrong call, or a failure that has nothing to do with the broker's answers.
 pub fn run(typed: &ConformanceArgs) -> Result<bool, Failure> {
-    let running = typed.uri.as_ref().map(|uri| -> Result<_, Failure> {
-        let uri = lines_of_files("--uri", vec![uri.clone()])?.remove(0);
-        let broker = Broker::parse(&uri)?;
+    let uris = typed.options.addresses("--uri", typed.uri.as_slice())?;
+    if uris.len() > 1 {
+        let problem = "is given more than once: give the address of one broker";
+        return Err(Invalid::new("--uri", problem).into());
+    }
+    let running = uris.first().map(|uri| -> Result<_, Failure> {
+        let broker = Broker::parse(uri)?;
         refuse_tls(&broker)?;
         Ok((broker.address(), broker))
     });

@@ -10,6 +10,7 @@ use anyhow::Context as _;
 use harness::failure::Failure;
 use harness::verify::conformance::{Options, Suite, in_parallel};
 use load::limits;
+use load::plan::Invalid;
 
 use clap::Args;
 use fdpass_client::handoff::{HandoffEndpoint, REFERENCE_SOCKET, SocketType};
@@ -51,15 +52,9 @@ pub struct ConformanceArgs {
     options: Options,
     /// Test a running daemon at this socket
     #[arg(long, value_name = "PATH", num_args = 0..=1, default_missing_value = REFERENCE_SOCKET, conflicts_with = "daemon")]
-    socket: Option<PathBuf>,
-    /// Read the Prometheus page of the daemon behind --socket; without it, counters are not checked
-    // `conflicts_with` repeats it, because clap does not check `requires` if a conflicting option is present.
-    #[arg(
-        long,
-        value_name = "URL",
-        requires = "socket",
-        conflicts_with = "daemon"
-    )]
+    socket: Option<String>,
+    /// Read the Prometheus page of the running daemon; without it, counters are not checked
+    #[arg(long, value_name = "URL", conflicts_with = "daemon")]
     metrics: Option<String>,
 }
 
@@ -75,7 +70,15 @@ pub fn run(typed: &ConformanceArgs) -> Result<bool, Failure> {
         cases: CASES.into_iter().flatten().collect(),
         name: |case: &&'static Case| case.name,
     };
-    let running = typed.socket.as_ref().map(|socket| {
+    let sockets = typed
+        .options
+        .addresses("--socket", typed.socket.as_slice())?;
+    if sockets.len() > 1 {
+        let problem = "is given more than once: give the socket of one daemon";
+        return Err(Invalid::new("--socket", problem).into());
+    }
+    let socket = sockets.first().map(PathBuf::from);
+    let running = socket.as_ref().map(|socket| {
         let endpoint = Endpoint {
             socket: Some(socket.clone()),
             metrics: typed.metrics.clone(),
@@ -87,7 +90,7 @@ pub fn run(typed: &ConformanceArgs) -> Result<bool, Failure> {
         limits::raise_nofile()
             .context("raising the limit of open files")
             .map_err(Failure::Run)?;
-        let kinds = match &typed.socket {
+        let kinds = match &socket {
             Some(socket) => vec![HandoffEndpoint::find(socket)?],
             None => SocketType::BOTH.to_vec(),
         };

@@ -57,8 +57,8 @@ fn suite() -> Suite<Case> {
 /// # Errors
 /// The options are invalid, or the cases cannot run.
 pub fn run(typed: &ConformanceArgs) -> Result<bool, Failure> {
-    let nodes: Vec<Server> = typed
-        .url
+    let urls = typed.options.addresses("--url", &typed.url)?;
+    let nodes: Vec<Server> = urls
         .iter()
         .map(|url| Server::parse(url))
         .collect::<Result<_, _>>()?;

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Command, FromArgMatches as _, Parser};
-use daemon_kit::cli::{self, CommonOptions, DaemonOptions};
+use daemon_kit::cli::{self, CommonOptions, DaemonOptions, value_or_file};
 
 /// The smallest frame size that a broker may offer (AMQP 0-9-1, 4.2.3), and a generous maximum.
 const FRAME_MAX: std::ops::RangeInclusive<i64> = 4096..=16 * 1024 * 1024;
@@ -23,7 +23,7 @@ pub struct Config {
     #[arg(skip)]
     pub metrics_addr: Option<SocketAddr>,
 
-    /// Allow this user to log in; may be repeated (in the variable: separated by commas)
+    /// Allow this user to log in; may be repeated (in the variable: separated by commas). @FILE reads it from a file
     #[arg(
         long = "user",
         value_name = "NAME:PASSWORD",
@@ -152,7 +152,7 @@ fn parse_address(text: &str) -> Result<SocketAddr, String> {
 }
 
 fn parse_user(text: &str) -> Result<(String, String), String> {
-    match text.split_once(':') {
+    match value_or_file(text)?.split_once(':') {
         Some((name, password)) if !name.is_empty() => Ok((name.to_owned(), password.to_owned())),
         _ => Err("write name and password separated by a colon, such as guest:guest".to_owned()),
     }

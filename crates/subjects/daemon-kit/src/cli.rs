@@ -10,6 +10,11 @@ use std::time::Duration;
 use clap::error::{ContextKind, ContextValue};
 use clap::{Arg, Args, Command, Parser};
 
+mod config_file;
+
+pub use self::config_file::value_or_file;
+use self::config_file::{CONFIG, GENERATE};
+
 /// The exit code for wrong usage. Failures of the daemon itself exit with 1.
 const WRONG_CALL: u8 = 2;
 
@@ -21,16 +26,25 @@ pub trait DaemonOptions: Parser {
     /// The prefix of the variables, without the underscore.
     const VARIABLE_PREFIX: &'static str;
 
-    /// Returns the command, with the variables of its options.
+    /// Returns the command, with the options for its configuration file and the variables of its options.
     #[must_use]
     fn with_variables() -> Command {
-        Self::command().mut_args(|argument| match (argument.get_long(), argument.get_env()) {
-            (Some(name), None) => {
-                let name = name.replace('-', "_").to_uppercase();
-                argument.env(format!("{}_{name}", Self::VARIABLE_PREFIX))
-            }
-            _ => argument,
-        })
+        let config = "Read settings from this TOML file. An option takes precedence over its environment variable, and the variable over the file";
+        let generate = "Write the settings of this call, with their explanations, to a new TOML file for --config, and end";
+        let command = Self::command().next_help_heading(None::<&'static str>);
+        let command = command.arg(config_file::option(CONFIG, config));
+        let command = command.mut_args(|argument| {
+            let argument = match (argument.get_long(), argument.get_env()) {
+                (Some(name), None) => {
+                    let name = name.replace('-', "_").to_uppercase();
+                    argument.env(format!("{}_{name}", Self::VARIABLE_PREFIX))
+                }
+                _ => argument,
+            };
+            // They may be passwords.
+            argument.hide_env_values(true)
+        });
+        command.arg(config_file::option(GENERATE, generate))
     }
 
     /// Parses arguments; the first is the program.
@@ -64,18 +78,37 @@ pub trait DaemonOptions: Parser {
 /// process.
 ///
 /// # Errors
-/// The exit code for wrong usage. The error message was already printed to stderr.
+/// The exit code: for wrong usage, whose error message was already printed to stderr, or of `--generate-config`.
 pub fn parse_args<O: DaemonOptions>(version: &'static str) -> Result<O, ExitCode> {
-    let command = O::with_variables().version(version);
-    O::parse_by(command, std::env::args_os()).map_err(|error| {
-        if !error.use_stderr() {
-            // --help and --version.
-            error.exit();
-        }
-        // A closed stderr leaves no way to report the error.
-        let _ = write!(io::stderr(), "{}", name_variable::<O>(&error));
-        ExitCode::from(WRONG_CALL)
-    })
+    let words: Vec<OsString> = std::env::args_os().collect();
+    let mut command = O::with_variables().version(version);
+    let name = command.get_name().to_owned();
+    if let Some(path) = config_file::file_of(CONFIG, &command, &words) {
+        command = config_file::with_file(command, &path).map_err(|problem| {
+            let prefix = O::VARIABLE_PREFIX;
+            let problem = format!("--config ({prefix}_CONFIG) {}: {problem}", path.display());
+            wrong_call(&name, &problem)
+        })?;
+    }
+    if let Some(path) = config_file::file_of(GENERATE, &command, &words) {
+        let command = command.mut_args(|arg| arg.required(false));
+        let given = command.clone().try_get_matches_from(words);
+        let given = given.map_err(|error| refuse::<O>(&error))?;
+        let written = config_file::generate(&command, &given, &path);
+        written.map_err(|problem| wrong_call(&name, &problem))?;
+        return Err(ExitCode::SUCCESS);
+    }
+    O::parse_by(command, words).map_err(|error| refuse::<O>(&error))
+}
+
+/// Prints an error of clap. Help and the version are printed as well, and end the process.
+fn refuse<O: DaemonOptions>(error: &clap::Error) -> ExitCode {
+    if !error.use_stderr() {
+        error.exit();
+    }
+    // A closed stderr leaves no way to report the error.
+    let _ = write!(io::stderr(), "{}", name_variable::<O>(error));
+    ExitCode::from(WRONG_CALL)
 }
 
 /// Adds the name of the environment variable to clap's error message: the user may have set the variable rather than
@@ -213,11 +246,19 @@ mod tests {
             variables,
             [
                 "OTHER_NAME",
+                "TEST_DAEMON_CONFIG",
                 "TEST_DAEMON_MAX_CONNECTIONS",
                 "TEST_DAEMON_METRICS_ADDR",
                 "TEST_DAEMON_SHUTDOWN_GRACE"
             ]
         );
+    }
+
+    #[test]
+    fn the_help_names_variables_without_their_values() {
+        let command = Options::with_variables();
+        let mut variables = command.get_arguments().filter(|it| it.get_env().is_some());
+        assert!(variables.all(Arg::is_hide_env_values_set));
     }
 
     #[test]

@@ -1,15 +1,13 @@
 //! Options of the command line and keys of the configuration file, which are the same.
 
-use std::fs;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 use std::num::{NonZeroU32, NonZeroU64, NonZeroUsize};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::thread::available_parallelism;
 
 use clap::builder::BoolishValueParser;
-use clap::{ArgAction, ArgMatches, Args, Command, FromArgMatches, Parser, ValueEnum};
+use clap::{ArgAction, Args, Command, FromArgMatches as _, Parser, ValueEnum};
 use daemon_kit::cli::DaemonOptions;
-use serde::Deserialize;
 
 /// Minimum size of hyper's buffer for a request head.
 const MIN_BUFFER: usize = 8192;
@@ -20,52 +18,18 @@ const PATHS: &str = "Paths: the files of --root (/1kb.txt, /10kb.txt, /100kb.txt
 demand: /fault/delay?ms=100, /fault/slow?ms=100, /fault/stall, /fault/status/503, /fault/close, /fault/reset, \
 /fault/truncated?bytes=100, /fault/chunked?chunks=4&size=256, /fault/garbage.
 
-The file uses the options' names with _ instead of -, in the sections [server] and [performance], such as \
-http_port = 8080; in addition, it has enabled in [cache] and level in [logging].
-
 Exit codes: 0 stopped by a signal, 1 serving failed, 2 invalid options or file.";
 
 /// Serve static files over HTTP/1.1 and HTTP/2, inject faults on demand, or hold large numbers of connections.
-///
-/// An option takes precedence over its environment variable, and the variable over the file.
 #[derive(Debug, Clone, Parser)]
 #[command(version, max_term_width = 100, after_help = PATHS)]
 pub struct Options {
-    /// Read settings from this TOML file, with the sections server, performance, cache and logging
-    #[arg(long, value_name = "FILE")]
-    pub config: Option<PathBuf>,
     #[command(flatten)]
-    given: GivenOptions,
+    config: Config,
 }
 
-/// The options and variables that were given. They replace the values of the file.
-#[derive(Debug, Clone)]
-struct GivenOptions(ArgMatches);
-
-impl Args for GivenOptions {
-    fn augment_args(command: Command) -> Command {
-        Config::augment_args_for_update(command)
-    }
-
-    fn augment_args_for_update(command: Command) -> Command {
-        Config::augment_args_for_update(command)
-    }
-}
-
-impl FromArgMatches for GivenOptions {
-    fn from_arg_matches(given: &ArgMatches) -> Result<Self, clap::Error> {
-        Ok(Self(given.clone()))
-    }
-
-    fn update_from_arg_matches(&mut self, given: &ArgMatches) -> Result<(), clap::Error> {
-        given.clone_into(&mut self.0);
-        Ok(())
-    }
-}
-
-/// The configuration of the daemon, in the sections of the file.
-#[derive(Debug, Clone, Default, Args, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+/// The configuration of the daemon, in the sections of its file.
+#[derive(Debug, Clone, Args)]
 pub struct Config {
     #[command(flatten)]
     pub(crate) server: Server,
@@ -77,24 +41,27 @@ pub struct Config {
     pub(crate) logging: Logging,
 }
 
-#[derive(Debug, Clone, Args, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Server")]
 pub(crate) struct Server {
     /// Run this many threads per process, each with its own listener [default: the number of cores divided by
     /// --processes]
     #[arg(long, value_name = "NUMBER")]
     pub(crate) workers: Option<NonZeroUsize>,
 
-    /// Run this many processes, each with its own limit of open files [default: 1]
+    /// Run this many processes, each with its own limit of open files
     #[arg(long, value_name = "NUMBER")]
+    #[arg(default_value = "1")]
     pub(crate) processes: NonZeroUsize,
 
-    /// Listen on this address [default: 127.0.0.1]
+    /// Listen on this address
     #[arg(long, value_name = "ADDRESS")]
+    #[arg(default_value = "127.0.0.1")]
     pub(crate) bind: IpAddr,
 
-    /// Serve HTTP/1.1, and HTTP/2 with prior knowledge, on this port; 0 takes a free one [default: 8080]
+    /// Serve HTTP/1.1, and HTTP/2 with prior knowledge, on this port; 0 takes a free one
     #[arg(long, value_name = "PORT")]
+    #[arg(default_value_t = 8080)]
     pub(crate) http_port: u16,
 
     /// Serve HTTPS on this port, with HTTP/2 and HTTP/1.1 by ALPN [default: none]
@@ -117,89 +84,99 @@ pub(crate) struct Server {
     #[arg(long, value_name = "FILE")]
     pub(crate) tls_key: Option<PathBuf>,
 
-    /// Serve the files of this folder; if it is missing, it is created with files of 1, 10 and 100 KiB [default: www]
+    /// Serve the files of this folder; if it is missing, it is created with files of 1, 10 and 100 KiB
     #[arg(long, value_name = "FOLDER")]
+    #[arg(default_value = "www")]
     pub(crate) root: PathBuf,
 
-    /// Send small packets at once (TCP_NODELAY) [default: true]
+    /// Send small packets at once (TCP_NODELAY)
     #[arg(long, value_name = "BOOL")]
     #[arg(action = ArgAction::Set, value_parser = BoolishValueParser::new())]
+    #[arg(default_value_t = true)]
     pub(crate) tcp_nodelay: bool,
 
-    /// Let the system probe silent peers (SO_KEEPALIVE) [default: true]
+    /// Let the system probe silent peers (SO_KEEPALIVE)
     #[arg(long, value_name = "BOOL")]
     #[arg(action = ArgAction::Set, value_parser = BoolishValueParser::new())]
+    #[arg(default_value_t = true)]
     pub(crate) tcp_keepalive: bool,
 
     /// Let this many connections wait to be accepted on each listener; the system limits it to net.core.somaxconn
-    /// [default: 65535]
     #[arg(long, value_name = "NUMBER")]
+    #[arg(default_value = "65535")]
     pub(crate) backlog: NonZeroU32,
 
-    /// Hold connections and answer every request head with the same 200 response, without hyper [default: false]
+    /// Hold connections and answer every request head with the same 200 response, without hyper
     #[arg(long, value_name = "BOOL")]
     #[arg(action = ArgAction::Set, num_args = 0..=1, default_missing_value = "true")]
     #[arg(value_parser = BoolishValueParser::new())]
+    #[arg(default_value_t = false)]
     pub(crate) sink: bool,
 
-    /// Set the length of the sink's response body in bytes [default: 1024]
+    /// Set the length of the sink's response body in bytes
     #[arg(long, value_name = "BYTES")]
+    #[arg(default_value_t = 1024)]
     pub(crate) sink_body: u32,
 }
 
-#[derive(Debug, Clone, Args, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Performance")]
 pub(crate) struct Performance {
     /// Limit the open connections of all processes together; further ones are answered with 503 [default: as many as
     /// the limit of open files allows]
     #[arg(long, value_name = "NUMBER")]
+    #[arg(default_value_t = NonZeroU64::MAX, hide_default_value = true)]
     pub(crate) max_connections: NonZeroU64,
 
     /// Close a connection if the client takes more than this many seconds to send a request head or to read a response
-    /// [default: 30]
     #[arg(long, value_name = "SECONDS")]
+    #[arg(default_value = "30")]
     pub(crate) connection_timeout: NonZeroU32,
 
-    /// Close a connection that is idle for this many seconds [default: 60]
+    /// Close a connection that is idle for this many seconds
     #[arg(long, value_name = "SECONDS")]
+    #[arg(default_value = "60")]
     pub(crate) keep_alive_timeout: NonZeroU32,
 
-    /// Let requests finish for up to this many seconds after SIGTERM or SIGINT; a second signal ends them [default: 10]
+    /// Let requests finish for up to this many seconds after SIGTERM or SIGINT; a second signal ends them
     #[arg(long, value_name = "SECONDS")]
+    #[arg(default_value_t = 10)]
     pub(crate) shutdown_grace: u32,
 
-    /// Limit a request head to this many bytes, at least 8192; longer ones are answered with 431 [default: 8192]
+    /// Limit a request head to this many bytes, at least 8192; longer ones are answered with 431
     #[arg(long, value_name = "BYTES")]
+    #[arg(default_value_t = MIN_BUFFER)]
     pub(crate) request_buffer_size: usize,
 
-    /// Read and send a file in pieces of this many bytes [default: 65536]
+    /// Read and send a file in pieces of this many bytes
     #[arg(long, value_name = "BYTES")]
+    #[arg(default_value = "65536")]
     pub(crate) response_buffer_size: NonZeroUsize,
 }
 
-#[derive(Debug, Clone, Default, Args, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Cache")]
 pub(crate) struct Cache {
-    /// Keep files in memory once they were read, instead of reading them for each request [default: false]
+    /// Keep files in memory once they were read, instead of reading them for each request
     #[arg(id = "cache_enabled", long = "cache-enabled", value_name = "BOOL")]
     #[arg(action = ArgAction::Set, value_parser = BoolishValueParser::new())]
+    #[arg(default_value_t = false)]
     pub(crate) enabled: bool,
 }
 
-#[derive(Debug, Clone, Default, Args, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Logging")]
 pub(crate) struct Logging {
-    /// Log messages of this severity and above on stderr [default: error]
+    /// Log messages of this severity and above on stderr
     #[arg(id = "logging_level", long = "logging-level", value_name = "LEVEL")]
+    #[arg(default_value = "error")]
     pub(crate) level: Level,
 }
 
 /// The severity of log messages on stderr; each level includes those before it.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Level {
     /// Errors that end the daemon.
-    #[default]
     Error,
     /// Errors that cost a client its response: no descriptors left, for instance.
     Warn,
@@ -213,67 +190,23 @@ impl DaemonOptions for Options {
     const VARIABLE_PREFIX: &'static str = "HTTP_DAEMON";
 }
 
-impl Default for Server {
+impl Default for Config {
+    /// Returns the settings without options, whatever the environment.
     fn default() -> Self {
-        Self {
-            workers: None,
-            processes: NonZeroUsize::MIN,
-            bind: Ipv4Addr::LOCALHOST.into(),
-            http_port: 8080,
-            https_port: None,
-            metrics_port: None,
-            unix: None,
-            tls_cert: None,
-            tls_key: None,
-            root: "www".into(),
-            tcp_nodelay: true,
-            tcp_keepalive: true,
-            backlog: positive(65_535),
-            sink: false,
-            sink_body: 1024,
-        }
+        let matches = Self::augment_args(Command::default()).get_matches_from([""]);
+        Self::from_arg_matches(&matches).expect("every option has a default")
     }
-}
-
-impl Default for Performance {
-    fn default() -> Self {
-        Self {
-            max_connections: NonZeroU64::MAX,
-            connection_timeout: positive(30),
-            keep_alive_timeout: positive(60),
-            shutdown_grace: 10,
-            request_buffer_size: MIN_BUFFER,
-            response_buffer_size: NonZeroUsize::new(65_536).expect("it is not 0"),
-        }
-    }
-}
-
-fn positive(number: u32) -> NonZeroU32 {
-    NonZeroU32::new(number).expect("it is not 0")
 }
 
 impl Options {
-    /// Combines the options and the file into a configuration.
+    /// Converts the options to the configuration.
     ///
     /// # Errors
-    /// An invalid value, with the key, the option or the file, and the remedy.
-    pub fn config(&self) -> Result<Config, String> {
-        let mut config = match &self.config {
-            Some(path) => read(path)?,
-            None => Config::default(),
-        };
-        let given = config.update_from_arg_matches(&self.given.0);
-        given.map_err(|error| error.to_string())?;
-        config.validate()?;
-        Ok(config)
+    /// An invalid value, with the key, the option and the remedy.
+    pub fn config(self) -> Result<Config, String> {
+        self.config.validate()?;
+        Ok(self.config)
     }
-}
-
-fn read(path: &Path) -> Result<Config, String> {
-    let shown = path.display();
-    let text = fs::read_to_string(path)
-        .map_err(|error| format!("--config (HTTP_DAEMON_CONFIG): reading {shown}: {error}"))?;
-    toml::from_str(&text).map_err(|error| format!("{shown}: {error}"))
 }
 
 impl Config {

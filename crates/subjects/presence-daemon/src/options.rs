@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::builder::BoolishValueParser;
 use clap::{ArgAction, Parser};
-use daemon_kit::cli::{CommonOptions, DaemonOptions};
+use daemon_kit::cli::{CommonOptions, DaemonOptions, value_or_file};
 use socketio_server::ServerConfig;
 
 use crate::application::Config;
@@ -34,8 +34,9 @@ pub struct Options {
     #[arg(long, value_name = "PORT", env = "PORT", default_value_t = 3000)]
     port: u16,
 
-    /// Store the rooms in this Redis, which other nodes share, such as redis://127.0.0.1:6379 [default: none]
-    #[arg(long, value_name = "URL", env = "REDIS_URL")]
+    /// Store the rooms in this Redis, which other nodes share, such as redis://127.0.0.1:6379. @FILE reads it from a
+    /// file, for a secret [default: none]
+    #[arg(long, value_name = "URL", env = "REDIS_URL", value_parser = value_or_file)]
     redis: Option<String>,
 
     /// Declare a node dead that has not reached Redis for this many milliseconds

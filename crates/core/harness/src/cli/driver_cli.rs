@@ -40,6 +40,8 @@ pub struct Program {
     pub main: &'static [&'static str],
     /// Options by their older names, each with the name of today, both without dashes.
     pub renamed: &'static [(&'static str, &'static str)],
+    /// Environment variables of the reference, each with the option that it sets, without dashes.
+    pub variables: &'static [(&'static str, &'static str)],
     /// Options of other tools that do not exist here, as they are typed, each with the way to say it here.
     pub foreign: &'static [(&'static str, &'static str)],
 }
@@ -54,6 +56,7 @@ impl Program {
         suspect: "suspect results",
         main: &[],
         renamed: &[],
+        variables: &[],
         foreign: &[],
     };
 }

@@ -47,9 +47,13 @@ fn set_variables(program: &str) -> Vec<String> {
     names.filter(|name| name.starts_with(&prefix)).collect()
 }
 
-/// Returns a note on the variables of a program that are set, because nobody sees them in a refused command line.
-pub(super) fn note(program: &str) -> Option<String> {
-    let set = set_variables(program);
+/// Returns a note on the variables of a program that are set, because nobody sees them in a refused call. `reference` has
+/// variables of the reference, each with its option.
+pub(super) fn note(program: &str, reference: &[(&str, &str)]) -> Option<String> {
+    let mut set = set_variables(program);
+    let reference = reference.iter();
+    let reference = reference.filter(|(name, _)| std::env::var_os(name).is_some());
+    set.extend(reference.map(|(name, option)| format!("{name} (--{option})")));
     (!set.is_empty()).then(|| format!("note: options from the environment: {}", set.join(", ")))
 }
 

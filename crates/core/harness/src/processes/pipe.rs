@@ -104,6 +104,7 @@ pub(crate) async fn process<D: Driver>() -> anyhow::Result<()> {
         threads: pipe.workers.count,
         metrics_addr: None,
         quiet: true,
+        lines_on_stdout: false,
         listen: None,
         part: Part::Process(pipe.clone()),
     };

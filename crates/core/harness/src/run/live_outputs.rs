@@ -16,6 +16,7 @@ pub(super) struct LiveOutputs {
     pub(super) progress: Progress,
     pub(super) exporter: Option<Exporter>,
     pub(super) line: fn(&Tally, &Tally) -> Option<String>,
+    pub(super) lines_on_stdout: bool,
     pub(super) total: Tally,
     pub(super) seconds: SecondsSpool,
     pub(super) live: LiveFile,
@@ -40,7 +41,7 @@ impl LiveOutputs {
         self.live
             .write(self.progress.add(run_second, phases, &self.total));
         if let Some(line) = (self.line)(&run_second.tally, &self.total) {
-            self.progress.above_second(&line);
+            self.progress.above_second(&line, self.lines_on_stdout);
         }
         self.seconds.push(run_second.result());
     }

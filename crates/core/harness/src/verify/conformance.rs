@@ -13,6 +13,7 @@ use clap::Args;
 use serde::{Serialize, Serializer};
 use subject::daemon::{Daemon, Prepared};
 
+use crate::cli::lines_of_files;
 use crate::failure::Failure;
 use crate::launcher::{self, Launcher, note};
 use crate::output;
@@ -22,6 +23,9 @@ use load::plan::Invalid;
 /// Options of every `conformance` command.
 #[derive(Debug, Args)]
 pub struct Options {
+    /// Test what runs at this address already; @FILE reads it from a file
+    #[arg(value_name = "ADDRESS", conflicts_with = "daemon")]
+    addresses: Vec<String>,
     /// Launch this daemon, named by its folder in daemons/
     #[arg(long, value_name = "NAME")]
     daemon: Option<String>,
@@ -34,6 +38,16 @@ pub struct Options {
     /// Hide notes on stderr
     #[arg(long, short)]
     quiet: bool,
+}
+
+impl Options {
+    /// Returns the addresses of the running daemon: those after the command, and the values of the driver's own option.
+    ///
+    /// # Errors
+    /// A file of addresses that can't be read.
+    pub fn addresses(&self, option: &str, typed: &[String]) -> Result<Vec<String>, Invalid> {
+        lines_of_files(option, [&self.addresses, typed].concat())
+    }
 }
 
 /// The functional cases for the daemons of a protocol.

@@ -149,6 +149,7 @@ fn play(behaviour: Behaviour) -> anyhow::Result<(RunResult, tempfile::TempDir)> 
 
 fn play_into(folder: &Folder, behaviour: Behaviour, part: Part) -> anyhow::Result<RunResult> {
     let settings = Settings {
+        lines_on_stdout: false,
         processes: 1,
         threads: 2,
         metrics_addr: None,

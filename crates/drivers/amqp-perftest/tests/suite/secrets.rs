@@ -74,6 +74,16 @@ fn neither_an_error_nor_the_help_shows_a_password() {
         (&["--uri", "u:s3cret@127.0.0.1:1"], 2),
         (&["--uri", "amqp://u:s3cret@h:port/"], 2),
         (&["check", "--uri", "amqp://u:s3cret@127.0.0.1:1/"], 1),
+        (&["check", "amqp://u:s3cret@127.0.0.1:1/"], 1),
+        (
+            &[
+                "conformance",
+                "amqp://u:s3cret@127.0.0.1:1/",
+                "--only",
+                "tx.commit",
+            ],
+            1,
+        ),
         (&["amqp://u:s3cret@127.0.0.1:1/"], 2),
         (&["--help"], 0),
     ] {

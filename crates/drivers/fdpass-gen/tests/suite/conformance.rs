@@ -198,6 +198,14 @@ fn a_call_that_cannot_be_right_is_refused_with_option_and_remedy() {
             &["--socket /nowhere/s", "start the daemon"],
         ),
         (
+            &["conformance", "/nowhere/s", "--metrics", "http://x/"],
+            &["--socket /nowhere/s", "start the daemon"],
+        ),
+        (
+            &["conformance", "/s", "--socket", "/s"],
+            &["--socket", "one daemon"],
+        ),
+        (
             &["conformance", "--socket", "/dev/null"],
             &["--socket /dev/null"],
         ),

@@ -172,7 +172,7 @@ impl<'a> Client<'a> {
         let id = self.next_id;
         self.next_id += 1;
         self.send(|out| write(out, id))?;
-        self.wait_for(
+        let answer = self.wait_for(
             &format!("the answer to {name}"),
             |incoming| match incoming {
                 Incoming::Ack(of, ack) if of == id && ack.ok => Some(read(&ack)),
@@ -183,7 +183,8 @@ impl<'a> Client<'a> {
                 }
                 _ => None,
             },
-        )?
+        );
+        answer.map_err(|error| wrong(self.server, format!("{error:#}: {PROTOCOL}")))?
     }
 
     fn send(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> anyhow::Result<()> {
@@ -337,6 +338,8 @@ impl<'a> Client<'a> {
     }
 }
 
+/// The remedy if a server of Socket.IO does not answer a request.
+const PROTOCOL: &str = "give the URL of a server of the presence protocol (presence:join, presence:heartbeat, …); other events of Socket.IO are not supported. The protocol is described in crates/subjects/presence-daemon/PROTOCOL.md of the sources, installed as share/doc/drover/presence-protocol.md";
 /// The start of the reason if the server does not admit clients to the namespace.
 const NOT_ADMITTED: &str = "the namespace refused the connection";
 

@@ -92,6 +92,17 @@ const NAMES: [Name; 9] = [
     ),
 ];
 
+/// The variables, each with its option without dashes.
+pub(super) const VARIABLES: [(&str, &str); NAMES.len()] = {
+    let mut variables = [("", ""); NAMES.len()];
+    let mut index = 0;
+    while index < NAMES.len() {
+        variables[index] = (NAMES[index].variable, NAMES[index].ours.split_at(2).1);
+        index += 1;
+    }
+    variables
+};
+
 /// Translates words of the command line, and adds options for the variables that are set and have none. A plan file and
 /// a command take no variables.
 ///

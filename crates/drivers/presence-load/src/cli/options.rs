@@ -37,10 +37,10 @@ pub(super) struct LoadOptions {
     /// open]
     #[arg(long = "loop", value_name = "LOOP", value_enum)]
     loop_kind: Option<LoopKind>,
-    /// Measure for this long, once all users have joined [default: 5m; with --mode sdk 1m]
+    /// Measure for this long, after the time of --ramp-up [default: 5m; with --mode sdk 1m]
     #[arg(long, short, value_name = "DURATION", value_parser = duration::parse)]
     duration: Option<Duration>,
-    /// Let the users connect and join over this time [default: 1m; with --mode sdk 10s]
+    /// Let the users connect and join over this time, before the time of --duration [default: 1m; with --mode sdk 10s]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     ramp_up: Option<Duration>,
     /// Keep joined users connected, with a heartbeat of each every 10 s. Source addresses are chosen for as many connections as

@@ -52,8 +52,13 @@ fn more_users_than_ports_or_descriptors_are_refused() {
 fn a_run_prints_the_lines_and_the_summary_of_the_reference() {
     let server = Server::start(Script::default());
     let run = call(&server, &["--report-interval", "500ms"]).run();
+    let start = "Starting presence load: 6 clients across 2 rooms, 10 heartbeats/s per user";
+    assert_eq!(run.stdout.lines().next(), Some(start));
+    let in_order = ["Starting", "[", "Load test summary\n", "Duration: "];
+    let places = in_order.map(|text| run.stdout.find(text).unwrap());
+    assert!(places.is_sorted(), "{}", run.stdout);
     let lines: Vec<&str> = run
-        .stderr
+        .stdout
         .lines()
         .filter(|line| line.starts_with('['))
         .collect();
@@ -70,6 +75,7 @@ fn a_run_prints_the_lines_and_the_summary_of_the_reference() {
         "Join successes: 6\n",
         "Heartbeats attempted: 60\n",
         "Heartbeat successes: 60\n",
+        "Join snapshot total size: 12\n",
         "Errors: { connect: 0, joinTimeout: 0, joinRejected: 0, heartbeatTimeout: 0, heartbeatRejected: 0, leave: 0 }\n",
         "Join latency (ms): count=6, min=",
         "Heartbeat latency (ms): count=60, min=",
@@ -83,6 +89,55 @@ fn a_run_prints_the_lines_and_the_summary_of_the_reference() {
         run.result["verdict"] == "VALID",
         "{}",
         run.stdout
+    );
+}
+
+#[test]
+fn a_report_for_programs_is_alone_on_stdout() {
+    let server = Server::start(Script::default());
+    let lines = ["--report-interval", "500ms", "--format", "json"];
+    let run = call(&server, &lines).run();
+    serde_json::from_str::<serde_json::Value>(&run.stdout).unwrap();
+    assert!(run.stderr.contains("s] joined=6/6 "), "{}", run.stderr);
+}
+
+#[test]
+fn the_time_of_the_ramp_comes_before_the_duration() {
+    let server = Server::start(Script::default());
+    let run = call(&server, &["--ramp-up", "500ms"]).run();
+    let announced = "joined within the first 500ms; then heartbeats: ";
+    let is_said = run.stderr.contains(announced) && run.stderr.contains(" for 1s; 1s 500ms in all");
+    assert!(is_said, "{}", run.stderr);
+}
+
+#[test]
+fn a_wrong_variable_of_the_reference_is_named_with_its_option() {
+    for (value, option) in [("abc", "--rooms <N>"), ("0", "driver.rooms (--rooms)")] {
+        let mut call = program(&["http://127.0.0.1:1"]);
+        call.command().env("ROOM_COUNT", value);
+        call.refused(2, &["ROOM_COUNT (--rooms)", option]);
+    }
+}
+
+#[test]
+fn a_server_of_another_protocol_is_told_which_one_is_meant() {
+    let server = Server::start(Script {
+        has_no_rooms: true,
+        ..Script::default()
+    });
+    let url = server.url();
+    let output = Command::new(env!("CARGO_BIN_EXE_presence-load"))
+        .arg(&url)
+        .output();
+    assert_eq!(output.unwrap().stdout, b"", "nothing has started");
+    program(&[&url]).refused(
+        2,
+        &[
+            "the answer to presence:join",
+            "presence protocol",
+            "PROTOCOL.md",
+            &url,
+        ],
     );
 }
 

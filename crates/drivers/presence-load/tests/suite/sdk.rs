@@ -47,6 +47,7 @@ fn clients_of_the_library_are_counted_as_those_of_the_protocol() {
 fn the_summary_is_that_of_the_reference_s_script() {
     let run = sdk(&Server::start(Script::default()), &[]).run();
     for line in [
+        "Starting SDK presence load: 6 clients across 2 rooms, 10 heartbeats/s per user\n",
         "SDK Load test summary\n",
         "Connect successes: 6\n",
         "Join successes: 6\n",
@@ -276,7 +277,7 @@ fn the_progress_line_has_the_connected_users_too() {
     let server = Server::start(Script::default());
     let run = sdk(&server, &["--report-interval", "500ms", "--duration", "2s"]).run();
     let lines: Vec<&str> = run
-        .stderr
+        .stdout
         .lines()
         .filter(|line| line.starts_with('['))
         .collect();

@@ -90,6 +90,8 @@ pub(crate) struct Script {
     pub(crate) is_unnumbered: bool,
     /// The `auth` object without which the namespace refuses a connection.
     pub(crate) auth: Option<&'static str>,
+    /// True if a join ends the connection, as on a server of another protocol.
+    pub(crate) has_no_rooms: bool,
 }
 
 /// A server that listens until the test program ends.
@@ -242,6 +244,9 @@ fn request(
         delays.hold(number, came);
     }
     let mut state = state.lock().unwrap();
+    if state.script.has_no_rooms {
+        return None;
+    }
     let number = state.heartbeats.checked_sub(1);
     let number = number.filter(|_| arguments[0] == "presence:heartbeat");
     let further = match state.wrong() {

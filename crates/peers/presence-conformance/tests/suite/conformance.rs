@@ -228,7 +228,7 @@ fn two_servers_that_share_no_rooms_are_no_two_nodes() {
     let urls: Vec<String> = urls.map(Option::unwrap).collect();
     let is_passed = |second: &String| {
         let only = "presence, nodes: a snapshot has the members of the other node";
-        let typed = ["conformance", "--url", &urls[0], "--url", second];
+        let typed = ["conformance", &urls[0], "--url", second];
         let typed = Cli::try_parse_from(typed.into_iter().chain(["--only", only])).unwrap();
         run(&typed.conformance).unwrap()
     };
@@ -251,10 +251,7 @@ fn a_call_that_cannot_be_right_is_refused_with_option_and_remedy() {
             &["--url", "http://127.0.0.1:3000"],
         ),
         (&["--url", "https://localhost"], &["--url", "TLS"]),
-        (
-            &["--url", ONE, "--url", ONE, "--url", ONE],
-            &["--url", "twice"],
-        ),
+        (&[ONE, ONE, "--url", ONE], &["--url", "twice"]),
         (
             &["--url", "http://127.0.0.1:1", "--only", "xyz"],
             &["--only xyz", "presence, join"],

@@ -6,6 +6,7 @@ use std::net::{Shutdown, TcpStream};
 use std::thread;
 use std::time::Duration;
 
+use amq_protocol::protocol::{AMQPClass, channel, connection};
 use nix::sys::signal::Signal;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -13,7 +14,8 @@ use test_kit::{scaled, seed, wait_until};
 
 use crate::process::Process;
 use crate::raw::{
-    BLOCKED, DELIVER, Raw, bind, consume, declare, declare_exchange, encode, greeting, publish,
+    BLOCKED, DELIVER, Raw, bind, consume, declare, declare_exchange, encode, greeting, greeting_by,
+    publish,
 };
 use crate::support::{TIMEOUT, start};
 
@@ -202,4 +204,50 @@ fn a_refused_login_is_said_with_user_vhost_and_reason() {
         assert!(line.contains(said), "{line}");
     }
     assert_eq!(broker.end(Signal::SIGTERM), Some(0));
+}
+
+/// Returns an AMQPLAIN response: each field is its name, S for text, and the value with its length.
+fn amqplain(user: &str, password: &str) -> String {
+    let field = |name: &str, value: &str| {
+        let [name_length, length] = [name, value].map(|text| u8::try_from(text.len()).unwrap());
+        let [name_length, length] = [name_length, length].map(char::from);
+        format!("{name_length}{name}S\0\0\0{length}{value}")
+    };
+    field("LOGIN", user) + &field("PASSWORD", password)
+}
+
+#[test]
+fn logins_by_both_mechanisms_are_checked_and_refusals_are_counted() {
+    let broker = start(|_| ());
+    let right = amqplain("guest", "guest");
+    for (mechanism, response, vhost, outcome) in [
+        ("PLAIN", "\0guest\0guest", "/", "open"),
+        ("PLAIN", "\0guest\0wrong", "/", "403"),
+        ("AMQPLAIN", &right, "/", "open"),
+        ("AMQPLAIN", &amqplain("guest", "wrong"), "/", "403"),
+        ("AMQPLAIN", &amqplain("nobody", "guest"), "/", "403"),
+        ("AMQPLAIN", &right[..right.len() - 1], "/", "hung up"),
+        ("AMQPLAIN", &right.replace('S', "I"), "/", "hung up"),
+        ("EXTERNAL", "guest", "/", "hung up"),
+        ("AMQPLAIN", &right, "nowhere", "530"),
+        ("PLAIN", "\0guest\0guest", "nowhere", "530"),
+    ] {
+        let greeting = greeting_by(mechanism, response, vhost);
+        let mut client = Raw::greet(&broker.address, &greeting);
+        let answer = loop {
+            match client.next_method() {
+                Some(AMQPClass::Connection(connection::AMQPMethod::Close(close))) => {
+                    break close.reply_code.to_string();
+                }
+                Some(AMQPClass::Channel(channel::AMQPMethod::OpenOk(_))) => {
+                    break "open".to_owned();
+                }
+                Some(_) => {}
+                None => break "hung up".to_owned(),
+            }
+        };
+        assert_eq!(answer, outcome, "{mechanism} {response:?} {vhost}");
+    }
+    assert_eq!(broker.metric("broker_logins_refused_total"), 3);
+    assert_eq!(broker.metric("broker_vhosts_refused_total"), 2);
 }

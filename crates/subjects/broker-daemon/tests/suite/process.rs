@@ -12,6 +12,7 @@ use lapin::{Channel, Connection, ConnectionProperties};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
+use crate::raw::{Raw, greeting};
 use crate::support::{self, declare, get, run, select_confirms};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_broker-daemon");
@@ -231,6 +232,74 @@ fn a_wrong_option_is_named_and_exits_with_2() {
         complaint.contains("BROKER_USER") && complaint.contains("guest:guest"),
         "{complaint}"
     );
+}
+
+fn call(arguments: &[&str]) -> (Option<i32>, String) {
+    let output = Command::new(BINARY).args(arguments).output().unwrap();
+    (
+        output.status.code(),
+        String::from_utf8(output.stderr).unwrap(),
+    )
+}
+
+#[test]
+fn a_generated_file_is_read_back_unchanged_and_never_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    let [first, second] = ["first.toml", "second.toml"].map(|name| folder.path().join(name));
+    let [first, second] = [&first, &second].map(|path| path.to_str().unwrap());
+    let no_errors = (Some(0), String::new());
+    assert_eq!(call(&["--generate-config", first]), no_errors);
+    assert_eq!(
+        call(&["--config", first, "--generate-config", second]),
+        no_errors
+    );
+    let [text, copy] = [first, second].map(|path| fs::read_to_string(path).unwrap());
+    assert_eq!(text, copy);
+    let (code, error) = call(&["--generate-config", first]);
+    assert!(code == Some(2) && error.contains(first), "{error}");
+    let broker = Process::start(&["--config", first]);
+    Raw::connect(&broker.address);
+}
+
+#[test]
+fn settings_are_read_from_a_file_and_passwords_from_another_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let user = write("user", "guest:a,b\n");
+    let config = format!("user = ['@{user}']\nvhost = ['/', 'x']\nheartbeat = 7\n");
+    let config = write("config", &config);
+    let broker = Process::start(&["--config", &config, "--heartbeat", "8"]);
+    let mut client = Raw::greet(&broker.address, &greeting("a,b", "x"));
+    client.await_method((20, 11));
+    let written = folder.path().join("written");
+    let written = written.to_str().unwrap();
+    call(&[
+        "--config",
+        &config,
+        "--heartbeat",
+        "8",
+        "--generate-config",
+        written,
+    ]);
+    let written = fs::read_to_string(written).unwrap();
+    assert!(written.contains("\nheartbeat = 8\n"), "{written}");
+
+    for (text, words) in [
+        ("user = ['@/nowhere/user']", ["user: ", "/nowhere/user"]),
+        ("user = ['guest']", ["user: ", "guest:guest"]),
+        ("heartbeat = true", ["heartbeat: ", "number"]),
+        ("heart_beat = 1", ["heart_beat", "heartbeat"]),
+    ] {
+        let config = write("config", text);
+        let (code, error) = call(&["--config", &config]);
+        assert_eq!(code, Some(2), "{error}");
+        let is_named = words.iter().all(|word| error.contains(word));
+        assert!(is_named && error.contains(&config), "{text}: {error}");
+    }
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! A client that writes its own frames, so that it can send them malformed, late, or not at all.
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 
 use amq_protocol::frame::{AMQPContentHeader, AMQPFrame, gen_frame, parse_frame};
@@ -22,16 +22,19 @@ pub(crate) struct Raw {
 
 impl Raw {
     pub(crate) fn connect(address: &str) -> Self {
-        let stream = TcpStream::connect(address).unwrap();
-        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
-        stream.set_write_timeout(Some(TIMEOUT)).unwrap();
-        let mut raw = Self {
-            stream,
-            unread: Vec::new(),
-        };
-        raw.stream.write_all(&greeting("guest", "/")).unwrap();
+        let mut raw = Self::greet(address, &greeting("guest", "/"));
         raw.await_method((20, 11));
         raw
+    }
+
+    /// Connects and sends a greeting, and waits for no answer.
+    pub(crate) fn greet(address: &str, greeting: &[u8]) -> Self {
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
+        stream.set_write_timeout(Some(TIMEOUT)).unwrap();
+        stream.write_all(greeting).unwrap();
+        let unread = Vec::new();
+        Self { stream, unread }
     }
 
     pub(crate) fn send(&mut self, frames: &[AMQPFrame]) {
@@ -41,22 +44,33 @@ impl Raw {
     /// Reads until a method with these ids of class and method comes.
     pub(crate) fn await_method(&mut self, ids: (u16, u16)) {
         loop {
+            let method = self
+                .next_method()
+                .expect("the broker closed the connection");
+            if (method.get_amqp_class_id(), method.get_amqp_method_id()) == ids {
+                return;
+            }
+        }
+    }
+
+    /// Reads until a method comes, or the end of the connection.
+    pub(crate) fn next_method(&mut self) -> Option<AMQPClass> {
+        loop {
             if let Ok((rest, frame)) = parse_frame(&*self.unread) {
                 let left = rest.len();
                 self.unread.drain(..self.unread.len() - left);
                 match frame {
-                    AMQPFrame::Method(_, method)
-                        if (method.get_amqp_class_id(), method.get_amqp_method_id()) == ids =>
-                    {
-                        return;
-                    }
+                    AMQPFrame::Method(_, method) => return Some(method),
                     _ => continue,
                 }
             }
             let mut more = [0; 4096];
-            let length = self.stream.read(&mut more).unwrap();
-            assert!(length > 0, "the broker closed the connection");
-            self.unread.extend_from_slice(&more[..length]);
+            match self.stream.read(&mut more) {
+                Ok(0) => return None,
+                Ok(length) => self.unread.extend_from_slice(&more[..length]),
+                Err(error) if error.kind() == ErrorKind::ConnectionReset => return None,
+                Err(error) => panic!("{error}"),
+            }
         }
     }
 
@@ -76,14 +90,21 @@ pub(crate) fn encode(frames: &[AMQPFrame]) -> Vec<u8> {
 
 /// Returns everything that a client sends until it has channel 1, without waiting for answers.
 pub(crate) fn greeting(password: &str, vhost: &str) -> Vec<u8> {
+    greeting_by("PLAIN", &format!("\0guest\0{password}"), vhost)
+}
+
+/// As [`greeting`], with this response of an authentication mechanism.
+pub(crate) fn greeting_by(mechanism: &str, response: &str, vhost: &str) -> Vec<u8> {
     let mut capabilities = FieldTable::default();
-    capabilities.insert("connection.blocked".into(), AMQPValue::Boolean(true));
+    for capability in ["connection.blocked", "authentication_failure_close"] {
+        capabilities.insert(capability.into(), AMQPValue::Boolean(true));
+    }
     let mut client_properties = FieldTable::default();
     client_properties.insert("capabilities".into(), AMQPValue::FieldTable(capabilities));
     let start = connection::StartOk {
         client_properties,
-        mechanism: "PLAIN".into(),
-        response: format!("\0guest\0{password}").into(),
+        mechanism: mechanism.into(),
+        response: response.into(),
         locale: "en_US".into(),
     };
     let tune = connection::TuneOk {

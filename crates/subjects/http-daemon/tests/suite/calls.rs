@@ -57,9 +57,12 @@ fn a_wrong_file_is_answered_with_the_key_and_2() {
     for (text, words) in [
         ("[server]\nwrokers = 2", ["wrokers", "workers"]),
         ("[sever]\nworkers = 2", ["sever", "server"]),
-        ("[server]\nworkers = 0", ["workers", "nonzero"]),
-        ("[server]\nhttp_port = 70000", ["http_port", "u16"]),
-        ("[cache]\nenabled = 'no'", ["enabled", "boolean"]),
+        ("[server]\nworkers = 0", ["server.workers", "non-zero"]),
+        ("[server]\nhttp_port = 70000", ["http_port", "65535"]),
+        (
+            "[cache]\nenabled = 'no'",
+            ["cache.enabled", "true or false"],
+        ),
         ("[logging]\nlevel = 'loud'", ["level", "warn"]),
         (
             "[performance]\nrequest_buffer_size = 1024",

@@ -115,6 +115,8 @@ fn a_broker_that_goes_away_ends_the_run_in_time_with_a_result() {
     let mut running = Program::new(support::PROGRAM)
         .args(["--engine", super::ENGINE, "--uri", &uri])
         .args(load)
+        // The lines are on stdout with the report for people.
+        .args(["--format", "json"])
         .start();
     let mut said = running.lines();
     let line = said

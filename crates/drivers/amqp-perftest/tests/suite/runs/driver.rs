@@ -47,6 +47,8 @@ fn descriptors_that_run_out_are_no_failure_of_the_broker() {
     let mut running = Program::new(support::PROGRAM)
         .args(["--uri", &broker.uri(), "--churn", "connection"])
         .args(["--producers", "3", "--duration", "5s"])
+        // The lines are on stdout with the report for people.
+        .args(["--format", "json"])
         .start();
     let mut said = running.lines();
     let mut a_second = || {
