@@ -40,8 +40,13 @@ final class Daemon
         $this->loop = new EpollDriver($system);
         $this->metrics = new Metrics();
         // Before clients can connect: a signal from now on is handled as soon as the loop runs.
-        $this->loop->onSignal(SIGTERM, $this->stop(...));
-        $this->loop->onSignal(SIGINT, $this->stop(...));
+        $this->loop->onSignal(SIGTERM, $this->onSignal(...));
+        $this->loop->onSignal(SIGINT, $this->onSignal(...));
+        // Under nohup the daemon continues without its terminal.
+        if (preg_match('/^SigIgn:.*[13579bdf]$/m', (string) file_get_contents('/proc/self/status')) !== 1) {
+            // Never ends the streams: the shell and the kernel send one each when a terminal closes.
+            $this->loop->onSignal(SIGHUP, $this->stop(...));
+        }
         if ($config->metricsAddress !== null) {
             new HttpServer($system, $this->loop, $this->metrics, $config->metricsAddress);
         }
@@ -95,10 +100,17 @@ final class Daemon
         }
     }
 
-    private function stop(): void
+    private function onSignal(): void
     {
         if ($this->isStopping) {
             $this->loop->stop();
+        }
+        $this->stop();
+    }
+
+    private function stop(): void
+    {
+        if ($this->isStopping) {
             return;
         }
         $this->isStopping = true;

@@ -279,7 +279,7 @@ _OPTIONS = (
         "30s",
         "DURATION",
         parse_duration,
-        "Let streams finish for up to this long after SIGTERM or SIGINT; a second signal ends them at once",
+        "Let streams finish for up to this long after SIGTERM, SIGINT or SIGHUP; a second signal ends them at once",
     ),
     _Option(
         ("-w", "--workers"),

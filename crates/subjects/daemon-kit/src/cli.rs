@@ -109,7 +109,7 @@ pub struct CommonOptions {
     #[arg(long, value_name = "HOST:PORT", value_parser = parse_metrics_address)]
     pub metrics_addr: Option<SocketAddr>,
 
-    /// Let clients finish for up to this long after SIGTERM or SIGINT, such as 10s; a second signal ends them at once
+    /// Let clients finish for up to this long after SIGTERM, SIGINT or SIGHUP, such as 10s; a second signal ends them at once
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = parse_grace)]
     pub shutdown_grace: Duration,
 }

@@ -164,7 +164,7 @@ pub(crate) struct Performance {
     #[arg(long, value_name = "SECONDS")]
     pub(crate) keep_alive_timeout: NonZeroU32,
 
-    /// Let requests finish for up to this many seconds after SIGTERM or SIGINT; a second signal ends them [default: 10]
+    /// Let requests finish for up to this many seconds after SIGTERM, SIGINT or SIGHUP; a second signal ends them [default: 10]
     #[arg(long, value_name = "SECONDS")]
     pub(crate) shutdown_grace: u32,
 
