@@ -202,6 +202,9 @@ func parsePath(text string) (string, error) {
 	if text == "" {
 		return "", errors.New("name a path, for instance /var/run/streaming-daemon.sock")
 	}
+	if text[0] == '@' {
+		return "", errors.New("abstract sockets (@…) are not supported: name a file, for instance /run/streaming-daemon.sock")
+	}
 	return text, nil
 }
 

@@ -167,6 +167,10 @@ def _backend(text: str) -> str:
 
 
 def _path(text: str) -> Path:
+    if text.startswith("@"):
+        raise ValueError(
+            "abstract sockets (@…) are not supported: name a file, for instance /run/streaming-daemon.sock"
+        )
     if text and "\0" not in text:
         return Path(text)
     raise ValueError("the path is empty or contains a NUL; name a path, such as /run/streaming-daemon.sock")

@@ -8,7 +8,7 @@ use std::thread::available_parallelism;
 
 use clap::builder::BoolishValueParser;
 use clap::{ArgAction, ArgMatches, Args, Command, FromArgMatches, Parser, ValueEnum};
-use daemon_kit::cli::DaemonOptions;
+use daemon_kit::cli::{DaemonOptions, socket_path};
 use serde::Deserialize;
 
 /// Minimum size of hyper's buffer for a request head.
@@ -106,7 +106,7 @@ pub(crate) struct Server {
     pub(crate) metrics_port: Option<u16>,
 
     /// Also listen on a Unix socket at this path, with permissions 0660 [default: none]
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, value_name = "PATH", value_parser = socket_path())]
     pub(crate) unix: Option<PathBuf>,
 
     /// Use the certificate chain in this PEM file for HTTPS [default: a self-signed certificate]
