@@ -11,6 +11,7 @@ use Drover\Streaming\Http\HttpServer;
 use Drover\Streaming\Loop\EpollDriver;
 use Drover\Streaming\Metrics\Metrics;
 use Drover\Streaming\Options\Config;
+use Drover\Streaming\Stream\Closer;
 use Drover\Streaming\Stream\DelayQueue;
 use Drover\Streaming\Stream\FiberPool;
 use Drover\Streaming\Stream\Response;
@@ -30,6 +31,7 @@ final class Daemon
     private readonly EpollDriver $loop;
     private readonly Listener $listener;
     private readonly HandoffServer $handoffs;
+    private readonly Closer $closer;
     private bool $isStopping = false;
 
     /** @throws RuntimeException if the daemon cannot start; the message states the reason and the remedy */
@@ -53,7 +55,8 @@ final class Daemon
         $response = new Response($config->messageCount, $config->messageDelay);
         $queue = new DelayQueue($this->loop, DelayQueue::slotFor($config->messageDelay));
         $writer = new Writer($system, $this->loop, $this->metrics, $config->writeTimeout);
-        $fibers = new FiberPool($system, $this->metrics, $response, $queue, $writer);
+        $this->closer = new Closer($system, $this->loop);
+        $fibers = new FiberPool($this->closer, $this->metrics, $response, $queue, $writer);
         $capacity = Limits::capacity($config->maxConnections);
         // Last, so that no error leaves the socket file behind.
         $this->listener = Listener::bind($system, $config);
@@ -63,6 +66,7 @@ final class Daemon
             $this->listener,
             $config->socketType,
             $fibers,
+            $this->closer,
             $queue,
             $this->metrics,
             $capacity,
@@ -117,7 +121,7 @@ final class Daemon
         $this->handoffs->stop();
         $this->loop->delay(intdiv($this->config->shutdownGrace, 1_000_000), $this->loop->stop(...));
         $this->loop->repeat(self::POLL_INTERVAL, function (): void {
-            if ($this->handoffs->isOver() && $this->metrics->activeConnections === 0) {
+            if ($this->handoffs->isOver() && $this->metrics->activeConnections === 0 && $this->closer->isOver()) {
                 $this->loop->stop();
             }
         });

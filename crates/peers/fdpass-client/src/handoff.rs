@@ -71,6 +71,11 @@ pub enum ClientKind {
     Tcp,
 }
 
+impl ClientKind {
+    /// All kinds.
+    pub const BOTH: [Self; 2] = [Self::Unix, Self::Tcp];
+}
+
 /// Send buffer that a record cannot use: the kernel keeps 32 bytes of it (`unix_dgram_sendmsg`).
 const RECORD_OVERHEAD: usize = 32;
 /// Flags of a send that neither waits nor raises SIGPIPE.

@@ -1,13 +1,15 @@
 //! A daemon with capacity for two streams that receives a third.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd as _, OwnedFd};
 
-use anyhow::ensure;
+use anyhow::{Context as _, ensure};
+use nix::sys::socket::send;
 
 use super::answer::{Answer, shown};
 use super::case::{Case, Needs};
 use super::subject::{PAYLOAD, Subject};
 use fdpass_client::client::read_some;
+use fdpass_client::handoff::{ClientKind, SEND_FLAGS};
 
 /// A daemon with capacity for two streams.
 const FULL: Needs = Needs::launch(&[
@@ -25,6 +27,11 @@ pub(super) const CASES: &[Case] = &[
         "at capacity: the refusal is 503 with Retry-After",
         FULL,
         with_503,
+    ),
+    Case::new(
+        "at capacity: a client that still sends reads the refusal",
+        FULL,
+        while_sending,
     ),
     Case::new("at capacity: the refusal is counted", COUNTED, counted),
     Case::new("at capacity: open streams go on", FULL, others_go_on),
@@ -81,6 +88,31 @@ fn with_503(subject: &Subject<'_>) -> anyhow::Result<()> {
         shown(&answer),
         fields.join(", ")
     );
+    Ok(())
+}
+
+/// The client may send for a while after it has read the refusal, and not for ever.
+fn while_sending(subject: &Subject<'_>) -> anyhow::Result<()> {
+    let _open = fill(subject)?;
+    let clients = ClientKind::BOTH.map(|kind| subject.hand_over_with_unread(kind));
+    let clients: Vec<OwnedFd> = clients.into_iter().collect::<anyhow::Result<_>>()?;
+    for client in &clients {
+        let answer = subject.read(client)?;
+        ensure!(
+            answer.starts_with(b"HTTP/1.1 503"),
+            "it read {}",
+            shown(&answer)
+        );
+        // A reset is noticed by the send after the one that caused it.
+        for _ in 0..2 {
+            send(client.as_raw_fd(), b"x", SEND_FLAGS).context("sending after the refusal")?;
+        }
+    }
+    for client in &clients {
+        while send(client.as_raw_fd(), b"x", SEND_FLAGS).is_ok() {
+            subject.rest(|| "the daemon never closes a refused client that sends".to_owned())?;
+        }
+    }
     Ok(())
 }
 

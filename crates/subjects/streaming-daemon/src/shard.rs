@@ -33,6 +33,7 @@ use tokio::sync::watch::Receiver;
 use tokio::task::{JoinError, JoinSet, yield_now};
 
 use crate::answer::Answer;
+use crate::client::linger;
 use crate::clock::{self, Timer};
 use crate::failure::{HandoffFailure, StreamFailure};
 use crate::incoming::{Buffer, Incoming};
@@ -50,6 +51,9 @@ fn tick(answer: &Answer) -> u64 {
     (answer.delay() / 100).clamp(1_000_000, 5_000_000)
 }
 
+/// Maximum number of clients of a shard that are closed with a delay: they use reserved descriptors.
+const MAX_LINGERING: usize = 16;
+
 /// A shard. Dropping it closes its streams and counts them as canceled.
 #[derive(Debug)]
 pub(crate) struct Shard {
@@ -63,6 +67,8 @@ pub(crate) struct Shard {
     /// Number of exceptions that wait for senders, and number of those that wait for clients.
     waiting: usize,
     blocked: usize,
+    /// Number of clients that may still read the end of their response.
+    lingering: usize,
     timer: Timer,
     buffer: Buffer,
     scratch: Vec<u8>,
@@ -85,6 +91,8 @@ enum SlowPath {
     Client(usize, Result<Stream, StreamFailure>),
     /// A relay, which has counted itself.
     Relay,
+    /// A client that was closed with unread data, or refused.
+    Closed,
 }
 
 impl Shard {
@@ -106,6 +114,7 @@ impl Shard {
             slow_paths: JoinSet::new(),
             waiting: 0,
             blocked: 0,
+            lingering: 0,
             timer: Timer::new()?,
             buffer: Buffer::new(),
             scratch: Vec::new(),
@@ -213,6 +222,18 @@ impl Shard {
                 self.resume(bytes, stream);
             }
             SlowPath::Relay => {}
+            SlowPath::Closed => self.lingering -= 1,
+        }
+    }
+
+    /// Closes a client after it has had time to read the end of its response.
+    fn linger(&mut self, client: OwnedFd) {
+        if self.lingering < MAX_LINGERING {
+            self.lingering += 1;
+            self.slow_paths.spawn(async {
+                linger(client).await;
+                SlowPath::Closed
+            });
         }
     }
 }

@@ -145,6 +145,13 @@ fn a_daemon_that_drops_its_streams_on_sigterm_is_found() {
 }
 
 #[test]
+fn a_close_that_resets_a_client_is_found() {
+    let (code, tap) = conformance(Fault::None, "client with unread data");
+    assert_eq!(code, Some(1), "{tap}");
+    assert!(tap.contains("ECONNRESET"), "{tap}");
+}
+
+#[test]
 fn on_a_daemon_that_runs_already_what_needs_a_launch_is_passed_over_with_a_reason() {
     let folder = tempfile::tempdir().unwrap();
     for (name, kind) in [("p", SockType::SeqPacket), ("s", SockType::Stream)] {

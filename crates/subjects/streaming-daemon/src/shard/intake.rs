@@ -121,6 +121,8 @@ impl Shard {
             self.begin(handoff.client, handoff.work, now);
         } else {
             reject(&handoff.client);
+            // More may be on its way from a client that has just connected.
+            self.linger(handoff.client);
         }
     }
 
