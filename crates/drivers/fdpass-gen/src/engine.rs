@@ -234,6 +234,7 @@ impl<'a> Streams<'a> {
                 Some(fault.kind())
             }
             Ok(piece) if piece.rejected => Some(outcome::REJECTED),
+            Ok(piece) if piece.ended => Some(self.at_end(id, cx)),
             Ok(_) => {
                 let most = self.shared.settings.abort_after;
                 most.filter(|most| stream.records() >= *most)
