@@ -45,7 +45,7 @@ final class Daemon
         $this->loop->onSignal(SIGTERM, $this->onSignal(...));
         $this->loop->onSignal(SIGINT, $this->onSignal(...));
         // Under nohup the daemon continues without its terminal.
-        if (preg_match('/^SigIgn:.*[13579bdf]$/m', (string) file_get_contents('/proc/self/status')) !== 1) {
+        if (!self::ignoresHangUp()) {
             // Never ends the streams: the shell and the kernel send one each when a terminal closes.
             $this->loop->onSignal(SIGHUP, $this->stop(...));
         }
@@ -91,6 +91,17 @@ final class Daemon
             throw new RuntimeException('AMP 2 is missing: install the Debian package php-amphp-amp, or run '
                 . '`composer update` in ' . dirname(__DIR__));
         }
+    }
+
+    /** PHP has replaced the inherited action of the signal, so that only the signal shows it: to a child. */
+    private static function ignoresHangUp(): bool
+    {
+        $child = pcntl_fork();
+        if ($child === 0) {
+            posix_kill(posix_getpid(), SIGHUP);
+            posix_kill(posix_getpid(), SIGKILL);
+        }
+        return pcntl_waitpid($child, $status) === $child && pcntl_wtermsig($status) === SIGKILL;
     }
 
     /** Serves until a signal starts the shutdown, and finishes it. A second signal ends it at once. */

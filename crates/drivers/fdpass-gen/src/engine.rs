@@ -228,8 +228,14 @@ impl<'a> Streams<'a> {
         }
         match piece {
             Err(fault) => {
-                if let Fault::Content(difference) = &fault {
-                    self.shared.differs(count::DIFFERS, difference, record);
+                match &fault {
+                    Fault::Content(difference) => {
+                        self.shared.differs(count::DIFFERS, difference, record);
+                    }
+                    Fault::Http(_) | Fault::Status(_) | Fault::ContentType => {
+                        self.shared.refused(&fault);
+                    }
+                    _ => {}
                 }
                 Some(fault.kind())
             }

@@ -114,6 +114,23 @@ fn an_answer_that_cannot_be_read_is_named_before_the_load_without_a_dump() {
 }
 
 #[test]
+fn the_first_status_that_is_refused_in_a_load_is_named_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let answer = "HTTP/1.1 429 Too Many Requests\r\nRetry-After: 3\r\n\r\n";
+    let script = move |handoff| match handoff {
+        0 => right(3),
+        _ => vec![now(answer), end()],
+    };
+    let target = Target::start(&folder.path().join("s"), SockType::Stream, script);
+    let mut program = drive::on(folder.path(), &target);
+    program.args(["--connections", "20", "--ramp-up", "100ms", "--hold", "0s"]);
+    let output = program.output().unwrap();
+    let status = "status 429 (Retry-After: 3)";
+    let message = ended_with(&output, 1, &[status], &answer);
+    assert_eq!(message.matches(status).count(), 1, "{message}");
+}
+
+#[test]
 fn a_refusal_is_rejected_whether_it_is_said_or_not() {
     let said = all_end_as(
         "rejected",
