@@ -22,7 +22,7 @@ const FULL_FOR_LONG: Needs = Needs::launch(&[
     ("DAEMON_MAX_CONNECTIONS", "2"),
     ("DAEMON_MESSAGE_DELAY", "500ms"),
 ]);
-/// Time for which a refused client may send at least, in nanoseconds: half of that of the daemons in `daemons/`.
+/// Time for which a refused client may send at least, in nanoseconds. The daemons in `daemons/` give it twice as long.
 const LINGERS: u64 = 1_000_000_000;
 const COUNTED: Needs = Needs {
     metrics: true,
