@@ -28,7 +28,7 @@ pub(crate) struct Shared {
     pub(crate) expected: OnceLock<Expected>,
     /// Used once the first differing text was reported.
     reported: Once,
-    /// Used once the first answer that is no stream was explained.
+    /// Used once the first answer that is not a stream was explained.
     explained: Once,
 }
 
@@ -95,11 +95,11 @@ impl Shared {
         });
     }
 
-    /// Says once per process why an answer is no stream.
+    /// Says once per process why an answer is not a stream.
     pub(crate) fn refused(&self, fault: &Fault) {
         self.explained.call_once(|| {
             let reason = fault.explain(None);
-            output::note(&format!("the first answer that is no stream: {reason}"));
+            output::note(&format!("the first answer that is not a stream: {reason}"));
         });
     }
 

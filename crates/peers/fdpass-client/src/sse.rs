@@ -84,7 +84,8 @@ impl Fault {
                 );
             }
             Self::ContentType => {
-                return "it is no event stream: send Content-Type: text/event-stream".to_owned();
+                return "the answer is not an event stream: send Content-Type: text/event-stream"
+                    .to_owned();
             }
             Self::Sse => {
                 "a line is not a field of a server-sent event, or a record is longer than 256 KiB"

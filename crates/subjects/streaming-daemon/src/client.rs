@@ -9,6 +9,7 @@ use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, Shutdown, recv, send, shutdown};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
+use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use crate::failure::StreamFailure;
@@ -54,7 +55,11 @@ pub(crate) fn has_unread(client: &OwnedFd) -> bool {
 }
 
 /// Shuts down the sending side, and closes when the client has closed or its time is over. Received data is dropped.
-pub(crate) async fn linger(client: OwnedFd) {
+/// Without a permit it closes at once.
+pub(crate) async fn linger(client: OwnedFd, permits: &Semaphore) {
+    let Ok(_permit) = permits.try_acquire() else {
+        return;
+    };
     let _ = shutdown(client.as_raw_fd(), Shutdown::Write);
     if let Ok(client) = watch(client, Interest::READABLE) {
         let _ = timeout(LINGER, read_to_end(&client)).await;

@@ -72,7 +72,7 @@ pub(crate) async fn relay(
     let client = client.into_inner();
     let close_client = async {
         if has_unread(&client) {
-            linger(client).await;
+            linger(client, &shared.lingering).await;
         }
     };
     let close_exchange = async {

@@ -51,9 +51,6 @@ fn tick(answer: &Answer) -> u64 {
     (answer.delay() / 100).clamp(1_000_000, 5_000_000)
 }
 
-/// Maximum number of clients of a shard that are closed with a delay: they use reserved descriptors.
-const MAX_LINGERING: usize = 16;
-
 /// A shard. Dropping it closes its streams and counts them as canceled.
 #[derive(Debug)]
 pub(crate) struct Shard {
@@ -67,8 +64,6 @@ pub(crate) struct Shard {
     /// Number of exceptions that wait for senders, and number of those that wait for clients.
     waiting: usize,
     blocked: usize,
-    /// Number of clients that may still read the end of their response.
-    lingering: usize,
     timer: Timer,
     buffer: Buffer,
     scratch: Vec<u8>,
@@ -89,9 +84,7 @@ pub(crate) struct Shard {
 enum SlowPath {
     Sender(Result<Incoming, HandoffFailure>),
     Client(usize, Result<Stream, StreamFailure>),
-    /// A relay, which has counted itself.
-    Relay,
-    /// A client that was closed with unread data, or refused.
+    /// A relay, which has counted itself, or a client that was given time to read its response.
     Closed,
 }
 
@@ -114,7 +107,6 @@ impl Shard {
             slow_paths: JoinSet::new(),
             waiting: 0,
             blocked: 0,
-            lingering: 0,
             timer: Timer::new()?,
             buffer: Buffer::new(),
             scratch: Vec::new(),
@@ -221,20 +213,17 @@ impl Shard {
                 self.blocked -= 1;
                 self.resume(bytes, stream);
             }
-            SlowPath::Relay => {}
-            SlowPath::Closed => self.lingering -= 1,
+            SlowPath::Closed => {}
         }
     }
 
     /// Closes a client after it has had time to read the end of its response.
     fn linger(&mut self, client: OwnedFd) {
-        if self.lingering < MAX_LINGERING {
-            self.lingering += 1;
-            self.slow_paths.spawn(async {
-                linger(client).await;
-                SlowPath::Closed
-            });
-        }
+        let shared = Arc::clone(&self.shared);
+        self.slow_paths.spawn(async move {
+            linger(client, &shared.lingering).await;
+            SlowPath::Closed
+        });
     }
 }
 

@@ -136,7 +136,7 @@ impl Shard {
                 let relay = relay(Arc::clone(&self.shared), openai, client, order, now);
                 self.slow_paths.spawn(async {
                     relay.await;
-                    SlowPath::Relay
+                    SlowPath::Closed
                 });
             }
         }
