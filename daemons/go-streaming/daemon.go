@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -34,6 +35,9 @@ type daemon struct {
 	pages    []*pageServer
 	buffers  sync.Pool
 	capacity int64
+
+	// The number of clients that may still read the end of their answer.
+	lingering atomic.Int64
 
 	// The goroutines that must end before the daemon does.
 	running sync.WaitGroup

@@ -26,7 +26,7 @@ type receiver struct {
 func (r *receiver) take(ctx context.Context, connection int) error {
 	r.metrics.connectionOpened()
 	in := newIncoming(connection)
-	s, err := r.tryRead(in)
+	s, err := r.tryRead(ctx, in)
 	if errors.Is(err, errWait) {
 		r.running.Go(func() { r.await(ctx, in) })
 	}
@@ -62,9 +62,9 @@ func (d *daemon) await(ctx context.Context, in *incoming) {
 	err := errWait
 	for errors.Is(err, errWait) {
 		if err = in.wait(ctx, d.waiter); err == nil {
-			s, err = d.tryRead(in)
+			s, err = d.tryRead(ctx, in)
 		} else {
-			s = d.giveUp(in, asReason(err))
+			s = d.giveUp(ctx, in, asReason(err))
 		}
 	}
 	if s != nil {
@@ -74,13 +74,13 @@ func (d *daemon) await(ctx context.Context, in *incoming) {
 
 // tryRead reads what has arrived. It returns errWait if the message is incomplete. Otherwise the
 // handoff is finished or refused; the stream is nil if it was refused or turned away.
-func (d *daemon) tryRead(in *incoming) (*stream, error) {
+func (d *daemon) tryRead(ctx context.Context, in *incoming) (*stream, error) {
 	b := d.buffers.Get().(*buffer)
 	defer d.buffers.Put(b)
 	payload, err := in.read(d.config.isSeqpacket, b)
 	switch {
 	case err == nil:
-		return d.finish(in, payload), nil
+		return d.finish(ctx, in, payload), nil
 	case !errors.Is(err, errWait):
 		d.refuse(in, asReason(err))
 	}
@@ -89,9 +89,9 @@ func (d *daemon) tryRead(in *incoming) (*stream, error) {
 
 // giveUp stops waiting for a message. After a timeout, a client whose payload is incomplete is served
 // with the defaults.
-func (d *daemon) giveUp(in *incoming, r reason) *stream {
+func (d *daemon) giveUp(ctx context.Context, in *incoming, r reason) *stream {
 	if r == reasonTimeout && in.client != noClient {
-		return d.finish(in, in.begun)
+		return d.finish(ctx, in, in.begun)
 	}
 	d.refuse(in, r)
 	return nil
@@ -99,7 +99,7 @@ func (d *daemon) giveUp(in *incoming, r reason) *stream {
 
 // finish closes the handoff connection and makes the stream of its client. It returns nil if the
 // handoff is invalid or the limit of streams is reached.
-func (d *daemon) finish(in *incoming, payload []byte) *stream {
+func (d *daemon) finish(ctx context.Context, in *incoming, payload []byte) *stream {
 	if in.client == noClient {
 		d.refuse(in, reasonNoDescriptor)
 		return nil
@@ -117,25 +117,25 @@ func (d *daemon) finish(in *incoming, payload []byte) *stream {
 		d.anomaly(reasonInvalidJSON, err)
 		req = request{}
 	}
-	return d.admit(in, d.answer.opening(req))
+	return d.admit(ctx, in, d.answer.opening(req))
 }
 
 // admit makes a stream, or turns the client away if the limit of streams is reached.
-func (d *daemon) admit(in *incoming, o *opening) *stream {
+func (d *daemon) admit(ctx context.Context, in *incoming, o *opening) *stream {
 	started := time.Now()
 	d.metrics.handoffDone(started.Sub(in.accepted))
 	if !d.metrics.tryStartStream(d.capacity) {
-		turnAway(in.client)
+		d.turnAway(ctx, in.client)
 		return nil
 	}
 	return &stream{client: in.client, started: started, opening: o}
 }
 
 // turnAway answers 503. A fresh socket takes the answer at once; if it does not, the client only sees
-// the connection close.
-func turnAway(client int) {
+// the connection close. More may be on its way from a client that has just connected.
+func (d *daemon) turnAway(ctx context.Context, client int) {
 	sendNow(client, []byte(refusal))
-	closeAll(client)
+	d.running.Go(func() { d.linger(ctx, client) })
 }
 
 // refuse ends a handoff that does not lead to a stream.

@@ -37,6 +37,10 @@ func run(arguments []string) int {
 	}
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
+	// Under nohup the daemon continues without its terminal.
+	if !signal.Ignored(syscall.SIGHUP) {
+		signal.Notify(signals, syscall.SIGHUP)
+	}
 	d, err := newDaemon(options.config)
 	if err != nil {
 		printError(err)
@@ -49,14 +53,16 @@ func run(arguments []string) int {
 	return 0
 }
 
-// serve runs the daemon. The first signal starts the shutdown, and a second one ends the open streams.
+// serve runs the daemon. The first signal starts the shutdown, and a second one ends the open streams. A second
+// SIGHUP does not: the shell and the kernel send one each when a terminal closes.
 func serve(d *daemon, signals <-chan os.Signal) {
 	ctx, cancel := context.WithCancel(context.Background())
 	shutdown := make(chan struct{})
 	go func() {
 		<-signals
 		close(shutdown)
-		<-signals
+		for <-signals == syscall.SIGHUP {
+		}
 		cancel()
 	}()
 	d.run(ctx, shutdown)

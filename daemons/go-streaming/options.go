@@ -115,7 +115,7 @@ func (o *options) flags(metricsEnabled *bool) *flag.FlagSet {
 		setter(&o.messageCount, parseMessageCount))
 	add("message-delay", "wait this `time` between two events, such as 50ms or 5625ms", "50ms", setter(&o.messageDelay, parseDuration))
 	add("write-timeout", "fail a stream if one write to the client takes longer than this `time`", "30s", setter(&o.writeTimeout, parseTimeout))
-	add("shutdown-grace", "let streams finish for up to this `time` after SIGTERM or SIGINT; a second signal ends them at once", "30s",
+	add("shutdown-grace", "let streams finish for up to this `time` after SIGTERM, SIGINT or SIGHUP; a second signal ends them at once", "30s",
 		setter(&o.shutdownGrace, parseDuration))
 	flags.Var(newSwitch(metricsEnabled), "metrics-enabled", "serve /metrics and /healthz (default true)")
 	flags.Var(newSwitch(&o.benchmark), "benchmark", "serve no metrics, and print a summary at the end")
@@ -201,6 +201,9 @@ func setter[T any](to *T, parse func(string) (T, error)) func(string) error {
 func parsePath(text string) (string, error) {
 	if text == "" {
 		return "", errors.New("name a path, for instance /var/run/streaming-daemon.sock")
+	}
+	if text[0] == '@' {
+		return "", errors.New("abstract sockets (@…) are not supported: name a file, for instance /run/streaming-daemon.sock")
 	}
 	return text, nil
 }

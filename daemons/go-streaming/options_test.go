@@ -77,6 +77,7 @@ func TestAPprofAddressNeedsAHost(t *testing.T) {
 func TestAnInvalidValueIsReportedWithOptionVariableAndRemedy(t *testing.T) {
 	for _, c := range []struct{ name, value, remedy string }{
 		{"socket", "", "/var/run"},
+		{"socket", "@a", "abstract sockets"},
 		{"socket-mode", "rw", "0660"},
 		{"socket-mode", "7777", "0660"},
 		{"socket-mode", "", "0660"},

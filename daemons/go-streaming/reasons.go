@@ -24,6 +24,11 @@ const (
 	reasonNotAStreamSocket reason = "not_a_stream_socket"
 	reasonOutOfDescriptors reason = "out_of_descriptors"
 
+	// Never counted here: all daemons have the same reasons, so that one query works for each.
+	reasonPeerRefused    reason = "peer_refused"
+	reasonBackend        reason = "backend"
+	reasonBackendTimeout reason = "backend_timeout"
+
 	// For handoffs that lead to a stream nevertheless.
 	reasonInvalidJSON        reason = "invalid_json"
 	reasonSurplusDescriptors reason = "surplus_descriptors"
@@ -31,12 +36,14 @@ const (
 
 var streamReasons = []reason{
 	reasonTimeout, reasonCanceled, reasonDisconnected, reasonNetwork, reasonOther,
+	reasonBackend, reasonBackendTimeout,
 }
 
-var handoffReasons = append([]reason{
+var handoffReasons = []reason{
+	reasonTimeout, reasonCanceled, reasonDisconnected, reasonNetwork, reasonOther,
 	reasonEmpty, reasonTooLarge, reasonTruncated, reasonNoDescriptor, reasonNotAStreamSocket,
-	reasonOutOfDescriptors, reasonInvalidJSON, reasonSurplusDescriptors,
-}, streamReasons...)
+	reasonOutOfDescriptors, reasonPeerRefused, reasonInvalidJSON, reasonSurplusDescriptors,
+}
 
 // explanations are the texts of the log for each reason.
 var explanations = map[reason]string{

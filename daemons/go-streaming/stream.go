@@ -29,7 +29,11 @@ func (s *stream) run(ctx context.Context, d *daemon) {
 	} else {
 		d.metrics.streamFailed(asReason(err))
 	}
-	closeAll(s.client)
+	if err == nil && hasUnread(s.client) {
+		d.linger(ctx, s.client)
+	} else {
+		closeAll(s.client)
+	}
 	d.running.Done()
 }
 

@@ -11,6 +11,7 @@ use Drover\Streaming\Http\HttpServer;
 use Drover\Streaming\Loop\EpollDriver;
 use Drover\Streaming\Metrics\Metrics;
 use Drover\Streaming\Options\Config;
+use Drover\Streaming\Stream\Closer;
 use Drover\Streaming\Stream\DelayQueue;
 use Drover\Streaming\Stream\FiberPool;
 use Drover\Streaming\Stream\Response;
@@ -30,6 +31,7 @@ final class Daemon
     private readonly EpollDriver $loop;
     private readonly Listener $listener;
     private readonly HandoffServer $handoffs;
+    private readonly Closer $closer;
     private bool $isStopping = false;
 
     /** @throws RuntimeException if the daemon cannot start; the message states the reason and the remedy */
@@ -40,15 +42,21 @@ final class Daemon
         $this->loop = new EpollDriver($system);
         $this->metrics = new Metrics();
         // Before clients can connect: a signal from now on is handled as soon as the loop runs.
-        $this->loop->onSignal(SIGTERM, $this->stop(...));
-        $this->loop->onSignal(SIGINT, $this->stop(...));
+        $this->loop->onSignal(SIGTERM, $this->onSignal(...));
+        $this->loop->onSignal(SIGINT, $this->onSignal(...));
+        // Under nohup the daemon continues without its terminal.
+        if (!self::ignoresHangUp()) {
+            // Never ends the streams: the shell and the kernel send one each when a terminal closes.
+            $this->loop->onSignal(SIGHUP, $this->stop(...));
+        }
         if ($config->metricsAddress !== null) {
             new HttpServer($system, $this->loop, $this->metrics, $config->metricsAddress);
         }
         $response = new Response($config->messageCount, $config->messageDelay);
         $queue = new DelayQueue($this->loop, DelayQueue::slotFor($config->messageDelay));
         $writer = new Writer($system, $this->loop, $this->metrics, $config->writeTimeout);
-        $fibers = new FiberPool($system, $this->metrics, $response, $queue, $writer);
+        $this->closer = new Closer($system, $this->loop);
+        $fibers = new FiberPool($this->closer, $this->metrics, $response, $queue, $writer);
         $capacity = Limits::capacity($config->maxConnections);
         // Last, so that no error leaves the socket file behind.
         $this->listener = Listener::bind($system, $config);
@@ -58,6 +66,7 @@ final class Daemon
             $this->listener,
             $config->socketType,
             $fibers,
+            $this->closer,
             $queue,
             $this->metrics,
             $capacity,
@@ -84,6 +93,17 @@ final class Daemon
         }
     }
 
+    /** PHP has replaced the inherited action of the signal, so that only the signal shows it: to a child. */
+    private static function ignoresHangUp(): bool
+    {
+        $child = pcntl_fork();
+        if ($child === 0) {
+            posix_kill(posix_getpid(), SIGHUP);
+            posix_kill(posix_getpid(), SIGKILL);
+        }
+        return pcntl_waitpid($child, $status) === $child && pcntl_wtermsig($status) === SIGKILL;
+    }
+
     /** Serves until a signal starts the shutdown, and finishes it. A second signal ends it at once. */
     public function run(): void
     {
@@ -95,17 +115,24 @@ final class Daemon
         }
     }
 
-    private function stop(): void
+    private function onSignal(): void
     {
         if ($this->isStopping) {
             $this->loop->stop();
+        }
+        $this->stop();
+    }
+
+    private function stop(): void
+    {
+        if ($this->isStopping) {
             return;
         }
         $this->isStopping = true;
         $this->handoffs->stop();
         $this->loop->delay(intdiv($this->config->shutdownGrace, 1_000_000), $this->loop->stop(...));
         $this->loop->repeat(self::POLL_INTERVAL, function (): void {
-            if ($this->handoffs->isOver() && $this->metrics->activeConnections === 0) {
+            if ($this->handoffs->isOver() && $this->metrics->activeConnections === 0 && $this->closer->isOver()) {
                 $this->loop->stop();
             }
         });

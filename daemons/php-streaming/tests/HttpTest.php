@@ -26,7 +26,7 @@ final class HttpTest extends TestCase
         }
         self::assertSame(16, substr_count($page, '# TYPE'));
         preg_match_all('/handoff_errors_total\{reason="(\w+)"/', $page, $reasons);
-        self::assertCount(13, $reasons[1]);
+        self::assertCount(14, $reasons[1]);
     }
 
     public function testTheMetricsPageShowsTheCounts(): void

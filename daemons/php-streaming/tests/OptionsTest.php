@@ -111,6 +111,7 @@ final class OptionsTest extends TestCase
             [['--message-delay', '99999999999h'], ['DAEMON_MESSAGE_DELAY', 'too long']],
             [['-d', '50ms'], ['--delay', 'DAEMON_MESSAGE_DELAY', '50']],
             [['-d'], ['--delay', 'DAEMON_MESSAGE_DELAY', '50']],
+            [['--socket', '@a'], ['--socket', 'DAEMON_SOCKET_PATH', 'abstract sockets']],
             [['--socket-mode', 'rw'], ['--socket-mode', 'DAEMON_SOCKET_MODE', '0660']],
             [['-m', '7777'], ['--socket-mode', 'DAEMON_SOCKET_MODE', '0660']],
             [['--socket-type', 'dgram'], ['--socket-type', 'DAEMON_SOCKET_TYPE', 'seqpacket']],

@@ -58,6 +58,19 @@ final class ProcessTest extends TestCase
         self::assertSame(1, substr_count(DaemonProcess::readAll($client), '"content"'));
     }
 
+    /** Otherwise SIGTERM would be the second signal, which ends the stream. */
+    public function testAHangUpThatIsIgnoredAtTheStartStaysIgnored(): void
+    {
+        $daemon = new DaemonProcess(['BENCHMARK' => '1', 'MESSAGE_DELAY' => '20ms'], "trap '' HUP;");
+        $client = $daemon->handOver();
+        DaemonProcess::readExactly($client, 119);
+        $daemon->signal(SIGHUP);
+        $daemon->signal(SIGTERM);
+        [$code, $printed] = $daemon->wait();
+        self::assertSame(0, $code);
+        self::assertStringContainsString("completed: 1\n", $printed);
+    }
+
     public function testASecondSignalEndsAtOnce(): void
     {
         $daemon = new DaemonProcess(['BENCHMARK' => '1', 'MESSAGE_DELAY' => '1h', 'SHUTDOWN_GRACE' => '1h']);

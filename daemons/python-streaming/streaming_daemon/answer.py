@@ -89,17 +89,12 @@ class Answer:
 
 def _event(content: str) -> bytes:
     quoted = json.dumps(content, ensure_ascii=False)
-    return _encode(f'data: {{"content":{quoted}}}\n\n')
-
-
-def _encode(text: str) -> bytes:
-    """Returns the text as UTF-8. json accepts half a surrogate pair, which becomes a question mark."""
-    return text.encode(errors="replace")
+    return f'data: {{"content":{quoted}}}\n\n'.encode()
 
 
 def _excerpt(prompt: str) -> str:
     """Returns the longest prefix of whole characters of at most 50 bytes, with dots if the prompt is longer."""
-    text = _encode(prompt[: _PROMPT_EXCERPT + 1])
+    text = prompt[: _PROMPT_EXCERPT + 1].encode()
     if len(text) <= _PROMPT_EXCERPT:
         return prompt
     # Only the last character can be cut and thus be invalid.
@@ -109,7 +104,7 @@ def _excerpt(prompt: str) -> str:
 def _head(headers: Mapping[str, str]) -> bytes:
     """Returns the head with the permitted headers added before the empty line."""
     lines = "".join(f"{name}: {headers[name]}\r\n" for name in sorted(headers) if _is_allowed(name, headers[name]))
-    return HEAD[:-2] + _encode(lines) + b"\r\n"
+    return HEAD[:-2] + lines.encode() + b"\r\n"
 
 
 def _is_allowed(name: str, value: str) -> bool:

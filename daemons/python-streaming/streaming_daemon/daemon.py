@@ -53,15 +53,17 @@ class Daemon:
             await stop.wait()
             self._listener.refuse_further()
             intake.stop()
-            await self._drain(intake, force_stop)
+            await self._drain(intake, streams, force_stop)
             intake.cancel()
             await streams.cancel()
 
-    async def _drain(self, intake: Intake, force_stop: asyncio.Event) -> None:
+    async def _drain(self, intake: Intake, streams: Streams, force_stop: asyncio.Event) -> None:
         """Waits until all connections have ended, for the grace period at most."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._config.shutdown_grace_ns / 1e9):
-                while not force_stop.is_set() and not (intake.is_over and self.metrics.active_connections == 0):
+                while not force_stop.is_set() and not (
+                    intake.is_over and self.metrics.active_connections == 0 and streams.closing.is_over
+                ):
                     await asyncio.sleep(_POLL_INTERVAL_S)
 
     def _capacity(self) -> int:

@@ -9,6 +9,8 @@ HANDOFF_FAILURES = {
     "timeout": "the payload did not arrive within the receive timeout",
     "canceled": "the daemon stopped before the payload arrived",
     "client_disconnected": "the sender disconnected before the payload was read",
+    # Never counted here: all daemons have the same reasons, so that one query works for each.
+    "peer_refused": "the sender may not hand over clients",
     "network": "reading the handoff connection failed",
     "other": "the handoff connection could not be watched",
     "too_large": "the payload is longer than 128 KiB",
@@ -20,7 +22,8 @@ HANDOFF_FAILURES = {
     "surplus_descriptors": "the message contains more than one descriptor; the first is used",
 }
 
-STREAM_FAILURES = ("timeout", "canceled", "client_disconnected", "network", "other")
+# The last two are never counted here.
+STREAM_FAILURES = ("timeout", "canceled", "client_disconnected", "network", "other", "backend", "backend_timeout")
 
 
 class HandoffError(Exception):

@@ -203,7 +203,16 @@ class Intake:
             self._streams.begin(client, self._answer.opening(request), handoff.received_ns)
         else:
             self._metrics.stream_rejected()
-            _turn_away(client)
+            self._turn_away(client)
+
+    def _turn_away(self, client: socket.socket) -> None:
+        """Answers 503. A fresh socket takes the answer at once; if it does not, the client only sees the close. More
+        may be on its way from a client that has just connected."""
+        try:
+            client.send(REFUSAL, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
+        except OSError:
+            pass
+        self._streams.closing.linger(client)
 
     def _request(self, payload: bytes) -> Request:
         try:
@@ -235,12 +244,3 @@ class Intake:
             handoff.close()
             self._metrics.handoff_failed("canceled")
         self._received.clear()
-
-
-def _turn_away(client: socket.socket) -> None:
-    """Answers 503. A fresh socket takes the answer at once; if it does not, the client only sees the close."""
-    with client:
-        try:
-            client.send(REFUSAL, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
-        except OSError:
-            pass

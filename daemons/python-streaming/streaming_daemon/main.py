@@ -54,8 +54,13 @@ async def _serve(config: Config) -> str:
     def on_signal() -> None:
         (force_stop if stop.is_set() else stop).set()
 
+    loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, on_signal)
+        loop.add_signal_handler(number, on_signal)
+    # Under nohup the daemon continues without its terminal.
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        # Never forces: the shell and the kernel send one each when a terminal closes.
+        loop.add_signal_handler(signal.SIGHUP, stop.set)
     daemon = Daemon(config)
     await daemon.run(stop, force_stop)
     return daemon.metrics.summary()

@@ -167,6 +167,10 @@ def _backend(text: str) -> str:
 
 
 def _path(text: str) -> Path:
+    if text.startswith("@"):
+        raise ValueError(
+            "abstract sockets (@…) are not supported: name a file, for instance /run/streaming-daemon.sock"
+        )
     if text and "\0" not in text:
         return Path(text)
     raise ValueError("the path is empty or contains a NUL; name a path, such as /run/streaming-daemon.sock")
@@ -279,7 +283,7 @@ _OPTIONS = (
         "30s",
         "DURATION",
         parse_duration,
-        "Let streams finish for up to this long after SIGTERM or SIGINT; a second signal ends them at once",
+        "Let streams finish for up to this long after SIGTERM, SIGINT or SIGHUP; a second signal ends them at once",
     ),
     _Option(
         ("-w", "--workers"),

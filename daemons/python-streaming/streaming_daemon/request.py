@@ -1,6 +1,7 @@
 """The request of a handoff: a JSON payload with three known keys."""
 
 import json
+import re
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -10,6 +11,12 @@ PAYLOAD_LIMIT = 128 * 1024
 
 _BLANK = b"\0 \t\n\r"
 _INT64 = range(-(2**63), 2**63)
+# The maximum depth of objects and lists, the payload itself included.
+_DEPTH_LIMIT = 127
+# One escape, or a surrogate pair; the group is half of one.
+_ESCAPES = re.compile(r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(u[dD][89a-fA-F])|.)", re.DOTALL)
+# One string, which may have no end, or one bracket.
+_STRINGS_AND_BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*+"?|[\[\]{}]', re.DOTALL)
 
 
 class Request(NamedTuple):
@@ -54,20 +61,42 @@ def _constant(name: str) -> None:
     raise InvalidRequest(f"{name} is not valid JSON")
 
 
-_DECODER = json.JSONDecoder(parse_constant=_constant)
+def _integer(digits: str) -> int | float:
+    """Returns a float beyond 64 bits: int() refuses thousands of digits."""
+    return float(digits) if len(digits) > 20 else int(digits)
+
+
+_DECODER = json.JSONDecoder(parse_constant=_constant, parse_int=_integer)
 
 
 def _decode(content: bytes) -> dict[str, Any]:
     try:
-        keys: dict[str, Any] = _DECODER.decode(content.decode())
+        text = content.decode()
+        _check(text)
+        keys: dict[str, Any] = _DECODER.decode(text)
     except json.JSONDecodeError as error:
         # Unterminated strings are reported where they begin.
         is_cut = error.pos >= len(error.doc) or error.msg.startswith("Unterminated string")
         raise (IncompleteRequest if is_cut else InvalidRequest)(str(error)) from None
-    except (ValueError, RecursionError) as error:
-        # It is not UTF-8, has an integer of thousands of digits, or is nested too deeply.
+    except UnicodeDecodeError as error:
         raise InvalidRequest(str(error)) from None
     return keys
+
+
+def _check(text: str) -> None:
+    """Refuses half a surrogate pair, which json accepts, and nesting that not every daemon accepts."""
+    if "\\u" in text and any(match[1] for match in _ESCAPES.finditer(text)):
+        raise InvalidRequest("an escape is half a surrogate pair")
+    if text.count("{") + text.count("[") <= _DEPTH_LIMIT:
+        return
+    depth = 0
+    for match in _STRINGS_AND_BRACKETS.finditer(text):
+        if match[0] in ("{", "["):
+            depth += 1
+        elif match[0] in ("}", "]"):
+            depth = max(depth - 1, 0)
+        if depth > _DEPTH_LIMIT:
+            raise InvalidRequest("it is nested too deeply")
 
 
 def _user_id(value: Any) -> int:

@@ -7,6 +7,7 @@ import socket
 from time import monotonic_ns
 
 from streaming_daemon.answer import Answer, Opening
+from streaming_daemon.closing import Closing
 from streaming_daemon.failure import StreamError, reason_of
 from streaming_daemon.metrics import Metrics
 from streaming_daemon.wheel import Wheel
@@ -48,6 +49,7 @@ class Streams:
         self._delay_ns = delay_ns
         self._write_timeout_s = write_timeout_s
         self._metrics = metrics
+        self.closing = Closing()
         self._wheel = Wheel(tick_ns(delay_ns))
         self._timer: asyncio.Handle | None = None
         self._timer_ns = 0
@@ -165,7 +167,7 @@ class Streams:
         events_after_first = max(self._answer.last_write - 1, 0)
         started_ns = stream.due_ns - events_after_first * self._delay_ns
         self._metrics.stream_completed(monotonic_ns() - started_ns)
-        stream.client.close()
+        self.closing.close(stream.client)
 
     def _fail(self, stream: Stream, reason: str) -> None:
         self._metrics.stream_failed(reason)
@@ -181,6 +183,7 @@ class Streams:
         for stream in [*self._wheel.clear(), *self._blocked]:
             self._fail(stream, "canceled")
         await asyncio.gather(*tasks, return_exceptions=True)
+        self.closing.cancel()
 
 
 def tick_ns(delay_ns: int) -> int:

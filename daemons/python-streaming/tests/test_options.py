@@ -57,6 +57,7 @@ def test_flags_take_precedence_over_variables() -> None:
         ("--max-connections", "DAEMON_MAX_CONNECTIONS", "1_000", "from 1"),
         ("--backend-provider", "DAEMON_BACKEND_PROVIDER", "openai", "mock"),
         ("--metrics-addr", "DAEMON_METRICS_ADDR", "9090", "127.0.0.1:9090"),
+        ("--socket", "DAEMON_SOCKET_PATH", "@a", "abstract sockets"),
         ("--metrics-addr", "DAEMON_METRICS_ADDR", "127.0.0.1:99999", "127.0.0.1:9090"),
         ("--metrics-enabled", "DAEMON_METRICS_ENABLED", "5", "true or false"),
         ("--message-count", "DAEMON_MESSAGE_COUNT", "-1", "from 0"),

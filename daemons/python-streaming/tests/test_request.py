@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from streaming_daemon.answer import Answer
 from streaming_daemon.request import DEFAULT, IncompleteRequest, InvalidRequest, parse
 
 
@@ -33,16 +32,6 @@ def test_an_invalid_payload_is_not_reported_as_incomplete(payload: bytes) -> Non
     with pytest.raises(InvalidRequest) as error:
         parse(payload)
     assert not isinstance(error.value, IncompleteRequest) or payload.endswith(b"\0")
-
-
-def test_half_a_surrogate_pair_becomes_a_question_mark() -> None:
-    request = parse(b'{"prompt":"a\\ud800b","response_headers":{"A":"\\udfff"}}')
-    head, greeting, _ = Answer(18).opening(request)
-    assert b"A: ?\r\n" in head and b"Prompt: a?b" in greeting
-
-
-def test_the_last_header_of_a_name_counts() -> None:
-    assert parse(b'{"response_headers":{"A":"1","A":"2"}}').response_headers == {"A": "2"}
 
 
 def test_every_proper_prefix_of_an_object_is_incomplete() -> None:

@@ -32,6 +32,9 @@ class RecordingClient:
         self.writes.append((time.monotonic_ns(), data))
         return len(data)
 
+    def recv(self, size: int, flags: int) -> bytes:
+        raise BlockingIOError
+
     def close(self) -> None:
         self.is_closed = True
 

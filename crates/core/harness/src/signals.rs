@@ -46,9 +46,16 @@ impl Signals {
 }
 
 fn hang_up() -> std::io::Result<Option<Signal>> {
+    (!ignores_hang_up())
+        .then(|| signal(SignalKind::hangup()))
+        .transpose()
+}
+
+/// Returns true if this process ignores SIGHUP, as under `nohup`; so do the processes that it starts.
+#[must_use]
+pub fn ignores_hang_up() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let ignored = ignored(&status) & 1 != 0;
-    (!ignored).then(|| signal(SignalKind::hangup())).transpose()
+    ignored(&status) & 1 != 0
 }
 
 /// Returns the signals that a process ignores, as bits starting at signal 1 (proc_pid_status(5), `SigIgn`).

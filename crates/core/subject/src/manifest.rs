@@ -253,6 +253,12 @@ impl Manifest {
                 "write it as tcp = \"127.0.0.1:{port}\"",
             );
         }
+        if let Probe::Unix(path) = &self.ready.probe
+            && path.starts_with('@')
+        {
+            let problem = format!("`{path}`: abstract sockets (@…) are not supported");
+            return error("ready.unix", problem, "write it as unix = \"{socket}\"");
+        }
         let of_services = self.service_placeholders();
         let texts = self
             .build_texts()
@@ -508,6 +514,11 @@ mod tests {
             .unwrap_err()
             .to_string();
         assert!(error.contains("`ready.tcp`"), "{error}");
+        let error = parse(&MINIMAL.replace("unix = '{socket}'", "unix = '@{socket}'"))
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains("`ready.unix`"), "{error}");
+        assert!(error.contains("abstract sockets"), "{error}");
     }
 
     const REDIS: &str = "[services.redis]\nrun = ['r', '{port}', '{scratch}']\nready = { tcp = '127.0.0.1:{port}' }\n";

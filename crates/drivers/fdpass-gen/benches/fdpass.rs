@@ -28,10 +28,10 @@ fn sse_scan(criterion: &mut Criterion) {
     group.throughput(Throughput::Bytes(bytes));
     group.bench_function("stream of 18 records, a record a read", |bencher| {
         bencher.iter(|| {
-            let mut reader = Reader::default();
+            let (mut reader, mut rest) = (Reader::default(), None);
             for piece in &pieces {
                 reader
-                    .read(black_box(piece.as_bytes()))
+                    .read(black_box(piece.as_bytes()), &mut rest, |_| Ok(()))
                     .expect("the stream is right");
             }
             assert!(reader.done());
@@ -46,15 +46,16 @@ fn sse_scan(criterion: &mut Criterion) {
         "stream of 18 records, a record a read, compared",
         |bencher| {
             bencher.iter(|| {
-                let mut reader = Reader::default();
+                let (mut reader, mut rest) = (Reader::default(), None);
                 let mut body = 0;
                 for piece in &pieces {
-                    let seen = reader
-                        .read(black_box(piece.as_bytes()))
-                        .expect("the stream is right");
-                    let records = &piece.as_bytes()[seen.head..seen.consumed];
-                    expected.take(body, records).expect("it says the same");
-                    body += records.len();
+                    reader
+                        .read(black_box(piece.as_bytes()), &mut rest, |records| {
+                            expected.take(body, records)?;
+                            body += records.len();
+                            Ok(())
+                        })
+                        .expect("the stream is right and says the same");
                 }
                 assert!(reader.done());
             });
@@ -64,7 +65,7 @@ fn sse_scan(criterion: &mut Criterion) {
     group.bench_function("stream of 18 records in one read", |bencher| {
         bencher.iter(|| {
             Reader::default()
-                .read(black_box(whole.as_bytes()))
+                .read(black_box(whole.as_bytes()), &mut None, |_| Ok(()))
                 .expect("the stream is right")
         });
     });

@@ -15,12 +15,12 @@ fn main() {
 /// Reads streams of 18 records. Their heads and end markers count as reads too.
 fn read(count: u64) {
     let pieces = streams::pieces();
-    let mut reader = Reader::default();
+    let (mut reader, mut rest) = (Reader::default(), None);
     for piece in pieces.iter().cycle().take(count as usize) {
         if reader.done() {
             reader = Reader::default();
         }
-        let seen = reader.read(black_box(piece.as_bytes()));
+        let seen = reader.read(black_box(piece.as_bytes()), &mut rest, |_| Ok(()));
         black_box(seen).expect("the stream is right");
     }
 }

@@ -45,13 +45,15 @@ impl Shared {
         let nominal = self.settings.nominal();
         let whole = nominal.is_some_and(|nominal| nominal <= CHECK_WHOLE);
         let mut reader = Reader::default();
-        let mut unread = Vec::new();
+        let mut rest = None;
         let mut body = 0;
+        let mut ended = false;
         while whole || reader.records() == 0 {
-            let piece = read_some(client, after(CHECK_TIMEOUT)).map_err(|error| match error {
-                Unread::TimeOver => anyhow!("nothing came for {} s", CHECK_TIMEOUT.as_secs()),
-                Unread::System(errno) => Error::new(errno).context("reading the stream"),
-            })?;
+            let piece = if ended {
+                Vec::new()
+            } else {
+                next_piece(client)?
+            };
             if piece.is_empty() {
                 ensure!(
                     reader.done(),
@@ -61,16 +63,19 @@ impl Shared {
                 expected.stream_ended();
                 break;
             }
-            unread.extend(piece);
-            let seen = reader
-                .read(&unread)
-                .map_err(|fault| anyhow!(fault.explain(&unread)))?;
+            let mut compared = Ok(());
+            let seen = reader.read(&piece, &mut rest, |records| {
+                compared = expected.take(body, records);
+                body += records.len();
+                Ok(())
+            });
+            let seen = seen.map_err(|fault| anyhow!(fault.explain(rest.as_deref())))?;
+            ended = seen.ended;
             ensure!(
                 !seen.rejected,
                 "the daemon is at capacity (503) before the load begins"
             );
-            let records = &unread[seen.head..seen.consumed];
-            match expected.take(body, records) {
+            match compared {
                 Ok(()) => {}
                 Err(Fault::Content(difference)) => {
                     bail!("its text differs: {difference}; --expect sets what it is compared with")
@@ -79,8 +84,6 @@ impl Shared {
                 Err(_) if self.settings.messages.is_some() => {}
                 Err(_) => bail!("the number of records differs from the previous stream's"),
             }
-            body += records.len();
-            unread.drain(..seen.consumed);
         }
         if let Some(expected) = self.settings.messages
             && whole
@@ -93,4 +96,11 @@ impl Shared {
         }
         Ok(())
     }
+}
+
+fn next_piece(client: &OwnedFd) -> anyhow::Result<Vec<u8>> {
+    read_some(client, after(CHECK_TIMEOUT)).map_err(|error| match error {
+        Unread::TimeOver => anyhow!("nothing came for {} s", CHECK_TIMEOUT.as_secs()),
+        Unread::System(errno) => Error::new(errno).context("reading the stream"),
+    })
 }

@@ -228,12 +228,19 @@ impl<'a> Streams<'a> {
         }
         match piece {
             Err(fault) => {
-                if let Fault::Content(difference) = &fault {
-                    self.shared.differs(count::DIFFERS, difference, record);
+                match &fault {
+                    Fault::Content(difference) => {
+                        self.shared.differs(count::DIFFERS, difference, record);
+                    }
+                    Fault::Http(_) | Fault::Status(_) | Fault::ContentType => {
+                        self.shared.refused(&fault);
+                    }
+                    _ => {}
                 }
                 Some(fault.kind())
             }
             Ok(piece) if piece.rejected => Some(outcome::REJECTED),
+            Ok(piece) if piece.ended => Some(self.at_end(id, cx)),
             Ok(_) => {
                 let most = self.shared.settings.abort_after;
                 most.filter(|most| stream.records() >= *most)

@@ -13,6 +13,7 @@ use measure::units::duration;
 use crate::expect::Expected;
 use crate::settings::Settings;
 use fdpass_client::handoff::HandoffEndpoint;
+use fdpass_client::sse::Fault;
 
 /// The handoffs of a run.
 #[derive(Debug)]
@@ -27,6 +28,8 @@ pub(crate) struct Shared {
     pub(crate) expected: OnceLock<Expected>,
     /// Used once the first differing text was reported.
     reported: Once,
+    /// Used once the first answer that is not a stream was explained.
+    explained: Once,
 }
 
 /// The times after which a stream is given up, in nanoseconds.
@@ -74,6 +77,7 @@ impl Shared {
             nominal_ns: settings.nominal().map(nanos),
             expected: OnceLock::new(),
             reported: Once::new(),
+            explained: Once::new(),
             settings: settings.clone(),
         })
     }
@@ -88,6 +92,14 @@ impl Shared {
     pub(crate) fn differs(&self, prefix: &str, difference: impl Display, record: &Recorder) {
         self.reported.call_once(|| {
             record.count_by_name(&format!("{prefix}{difference}"), 1);
+        });
+    }
+
+    /// Says once per process why an answer is not a stream.
+    pub(crate) fn refused(&self, fault: &Fault) {
+        self.explained.call_once(|| {
+            let reason = fault.explain(None);
+            output::note(&format!("the first answer that is not a stream: {reason}"));
         });
     }
 

@@ -92,7 +92,7 @@ mod tests {
         let errnos = (1..=133).map(|errno| outcome::connect_error(Errno::from_raw(errno)));
         let difference = Difference::between(b"a", b"b").unwrap();
         let faults = [
-            sse::Fault::Head,
+            sse::Fault::ContentType,
             sse::Fault::Sse,
             sse::Fault::Json,
             sse::Fault::Order,

@@ -71,6 +71,11 @@ pub enum ClientKind {
     Tcp,
 }
 
+impl ClientKind {
+    /// All kinds.
+    pub const BOTH: [Self; 2] = [Self::Unix, Self::Tcp];
+}
+
 /// Send buffer that a record cannot use: the kernel keeps 32 bytes of it (`unix_dgram_sendmsg`).
 const RECORD_OVERHEAD: usize = 32;
 /// Flags of a send that neither waits nor raises SIGPIPE.
@@ -107,16 +112,20 @@ impl HandoffEndpoint {
     /// Creates the endpoint for a daemon's socket.
     ///
     /// # Errors
-    /// A path longer than a socket address can be.
+    /// A path longer than a socket address can be, or the name of an abstract socket.
     pub fn new(path: &Path, wanted: SocketType) -> Result<Self, Invalid> {
         let kind = match wanted {
             SocketType::Auto => OnceLock::new(),
             known => OnceLock::from(known),
         };
+        let invalid = |problem| Invalid::new(format!("--socket {}", path.display()), problem);
+        if path.as_os_str().as_encoded_bytes().starts_with(b"@") {
+            return Err(invalid(
+                "abstract sockets (@…) are not supported: name a file, for instance /run/streaming-daemon.sock",
+            ));
+        }
         let address = UnixAddr::new(path).map_err(|_| {
-            let field = format!("--socket {}", path.display());
-            let problem = "is longer than a socket address can be (107 bytes): use a shorter path";
-            Invalid::new(field, problem)
+            invalid("is longer than a socket address can be (107 bytes): use a shorter path")
         })?;
         Ok(Self { address, kind })
     }

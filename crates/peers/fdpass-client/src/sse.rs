@@ -1,32 +1,37 @@
-//! A parser for the answer of a streaming daemon, piece by piece: the HTTP head, then server-sent events.
+//! A parser for the answer of a streaming daemon, piece by piece: an HTTP response of server-sent events.
 //!
-//! It has four bytes of state per stream. The caller keeps data cut by a read, which is rare: a daemon writes a record
-//! at once, and a read of a local socket returns whole writes.
+//! It has four bytes of state per stream, and a pointer to what is kept between two pieces, which is rare: a daemon
+//! writes a record at once, a read of a local socket returns whole writes, and the body ends with its connection.
 //!
-//! Sources: RFC 9112 for the head; the WHATWG HTML standard, "Server-sent events", for the body.
+//! Sources: RFC 9112 for the response, read by [`http1`]; the WHATWG HTML standard, "Server-sent events", for the body.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
-use memchr::memchr;
+use load::net::http1::{self, RequestInfo, ResponseError, Sink};
+use memchr::memchr2;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use crate::transcript::Difference;
 
-/// Maximum length of a head.
-const HEAD_LIMIT: usize = 16 * 1024;
 /// Maximum length of a record.
 const RECORD_LIMIT: usize = 256 * 1024;
-/// Maximum number of header fields.
-const HEADER_LIMIT: usize = 64;
 /// Maximum bytes of an answer shown in an error.
 const SHOWN: usize = 200;
+
+/// The byte order mark, which may begin an event stream.
+const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
+/// The request to which the answer belongs, as far as its framing depends on it.
+const REQUEST: RequestInfo = RequestInfo { head: false };
 
 /// The parsing state of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Phase {
     #[default]
     Head,
+    /// Before the first byte of the body.
+    Start,
     Body,
     Done,
 }
@@ -34,8 +39,12 @@ enum Phase {
 /// Protocol violations; the name is the kind of error that is counted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fault {
-    /// There is no HTTP head, its status is neither 200 nor 503, or it announces no event stream.
-    Head,
+    /// The answer is not an HTTP response, or not framed as one.
+    Http(ResponseError),
+    /// The status is neither 200 nor 503. Boxed, because every record returns this type.
+    Status(Box<Status>),
+    /// The answer is not an event stream.
+    ContentType,
     /// A line is not a field of a server-sent event, or a record has no end.
     Sse,
     /// The data is neither a JSON object nor the end marker.
@@ -50,15 +59,42 @@ pub enum Fault {
     Content(Box<Difference>),
 }
 
+/// The status of a refused answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Status {
+    status: u16,
+    /// The value of `Retry-After`.
+    retry_after: Option<String>,
+}
+
 impl Fault {
-    /// Returns what is wrong with an answer that begins with `unread`, for people, with the first bytes of it.
-    pub fn explain(&self, unread: &[u8]) -> String {
+    /// Returns what is wrong with an answer, and what to change, for people. `rest` shows where, in a few bytes.
+    pub fn explain(&self, rest: Option<&Rest>) -> String {
         let reason = match self {
-            Self::Head => head_problem(unread),
-            Self::Sse => "a line is not a field of a server-sent event, or has no end: end each with LF or CR LF, and send no byte order mark".to_owned(),
-            Self::ErrorEvent => "the daemon reports an error".to_owned(),
-            _ => "the answer breaks the protocol".to_owned(),
+            Self::Http(error) => return format!("{error}: answer with HTTP/1.1 (RFC 9112)"),
+            Self::Status(refused) => {
+                let Status {
+                    status,
+                    retry_after,
+                } = &**refused;
+                let after = retry_after.as_ref();
+                let after = after.map_or(String::new(), |time| format!(" (Retry-After: {time})"));
+                return format!(
+                    "status {status}{after}, where only 200, or 503 at capacity, is expected: let the daemon accept the request (--data)"
+                );
+            }
+            Self::ContentType => {
+                return "the answer is not an event stream: send Content-Type: text/event-stream"
+                    .to_owned();
+            }
+            Self::Sse => {
+                "a line is not a field of a server-sent event, or a record is longer than 256 KiB"
+            }
+            Self::ErrorEvent => "the daemon reports an error",
+            Self::Json => "the data is neither a JSON object nor [DONE]",
+            Self::Order | Self::Trailing | Self::Content(_) => "the answer breaks the protocol",
         };
+        let unread = rest.map_or(&[][..], |rest| &rest.body);
         let shown = &unread[..unread.len().min(SHOWN)];
         let more = if shown.len() < unread.len() {
             "…"
@@ -73,7 +109,7 @@ impl Fault {
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {
-            Self::Head => "protocol_head",
+            Self::Http(_) | Self::Status(_) | Self::ContentType => "protocol_head",
             Self::Sse => "protocol_sse",
             Self::Json => "protocol_json",
             Self::Order => "protocol_order",
@@ -87,14 +123,21 @@ impl Fault {
 /// The parsed content of a piece.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Seen {
-    /// Bytes that were parsed; the rest belongs before the next piece.
-    pub consumed: usize,
-    /// Bytes of them that are the HTTP head.
-    pub head: usize,
     /// Records; an end marker that is a record of its own does not count.
     pub records: u32,
     /// The daemon answered that it is at capacity (503).
     pub rejected: bool,
+    /// The response has ended, before its connection.
+    pub ended: bool,
+}
+
+/// The data that is kept between two pieces.
+#[derive(Debug, Default)]
+pub struct Rest {
+    /// The framing of a body that does not end with its connection, or a head that is cut.
+    http: Option<http1::Reader>,
+    /// The beginning of a record; after a fault, the faulty record and what follows it.
+    body: Vec<u8>,
 }
 
 /// The state of one stream.
@@ -119,30 +162,123 @@ impl Reader {
         u32::from(self.records)
     }
 
-    /// Parses a piece: the rest of the previous one, and what follows it.
+    /// Parses a piece, and passes its whole records to `take`. `rest` belongs to the stream: it is `None` before the
+    /// first piece, and at the end of a complete answer.
     ///
     /// # Errors
-    /// The protocol violation.
-    pub fn read(&mut self, piece: &[u8]) -> Result<Seen, Fault> {
-        let mut seen = Seen::default();
+    /// The protocol violation, or the error of `take`.
+    pub fn read(
+        &mut self,
+        piece: &[u8],
+        rest: &mut Option<Box<Rest>>,
+        take: impl FnOnce(&[u8]) -> Result<(), Fault>,
+    ) -> Result<Seen, Fault> {
+        if rest.is_none() && self.phase != Phase::Head {
+            return self.read_body(piece, rest, take);
+        }
+        let kept = rest.take().map_or_else(Rest::default, |rest| *rest);
+        let Rest { mut http, mut body } = kept;
         if self.phase == Phase::Head {
-            seen = head(piece)?;
-            if seen.head == 0 {
-                return Ok(seen);
+            http.get_or_insert_default();
+        }
+        let Some(mut reader) = http else {
+            body.extend_from_slice(piece);
+            return self.read_body(&body, rest, take);
+        };
+        let mut response = Response {
+            is_framed: self.phase != Phase::Head,
+            body,
+            ..Response::default()
+        };
+        let progress = reader.take(REQUEST, piece, &mut response);
+        if let Some(fault) = response.fault {
+            return Err(fault);
+        }
+        let progress = progress.map_err(Fault::Http)?;
+        if response.rejected {
+            return Ok(Seen {
+                rejected: true,
+                ..Seen::default()
+            });
+        }
+        if response.has_head {
+            self.phase = Phase::Start;
+        }
+        let mut seen = if response.is_framed {
+            self.read_body(&response.body, rest, take)?
+        } else {
+            self.read_body(&piece[piece.len() - response.unframed..], rest, take)?
+        };
+        seen.ended = progress.done.is_some();
+        if progress.used < piece.len() {
+            return Err(Fault::Trailing);
+        }
+        if !seen.ended && !reader.is_until_close() {
+            rest.get_or_insert_default().http = Some(reader);
+        }
+        Ok(seen)
+    }
+
+    /// Parses a part of the body. What is left of it, or follows a fault, becomes the rest.
+    fn read_body(
+        &mut self,
+        data: &[u8],
+        rest: &mut Option<Box<Rest>>,
+        take: impl FnOnce(&[u8]) -> Result<(), Fault>,
+    ) -> Result<Seen, Fault> {
+        let (records, counted) = self.parse(data);
+        if records.end < data.len() {
+            let body = data[records.end..].to_vec();
+            *rest = Some(Box::new(Rest { http: None, body }));
+        }
+        let seen = Seen {
+            records: counted?,
+            ..Seen::default()
+        };
+        take(&data[records])?;
+        Ok(seen)
+    }
+
+    /// Checks the whole records of a part of the body. Returns where they are, and their number or the fault of the one
+    /// that follows.
+    fn parse(&mut self, data: &[u8]) -> (Range<usize>, Result<u32, Fault>) {
+        let mut start = 0;
+        if self.phase == Phase::Start && !data.is_empty() {
+            if data.len() < BYTE_ORDER_MARK.len() && BYTE_ORDER_MARK.starts_with(data) {
+                return (0..0, Ok(0));
+            }
+            if data.starts_with(BYTE_ORDER_MARK) {
+                start = BYTE_ORDER_MARK.len();
             }
             self.phase = Phase::Body;
         }
-        while seen.consumed < piece.len() {
-            if self.phase == Phase::Done {
-                return Err(Fault::Trailing);
-            }
-            let Some((record, length)) = record(&piece[seen.consumed..])? else {
-                break;
+        let (mut end, mut count) = (start, 0);
+        while end < data.len() {
+            // The LF of a CR LF whose CR ended the last record may come alone.
+            let length = match (self.phase, &data[end..]) {
+                (Phase::Done, [b'\n', ..]) => 1,
+                (Phase::Done, _) => return (start..end, Err(Fault::Trailing)),
+                (_, unread) => match self.read_record(unread) {
+                    Ok(Some((length, records))) => {
+                        count += records;
+                        length
+                    }
+                    Ok(None) => break,
+                    Err(fault) => return (start..end, Err(fault)),
+                },
             };
-            seen.consumed += length;
-            seen.records += record.map_or(Ok(0), |data| self.take(&data))?;
+            end += length;
         }
-        Ok(seen)
+        (start..end, Ok(count))
+    }
+
+    /// Checks the first record; returns its length and how many records it counts for, or `None` if it is cut.
+    fn read_record(&mut self, unread: &[u8]) -> Result<Option<(usize, u32)>, Fault> {
+        let Some((data, length)) = record(unread)? else {
+            return Ok(None);
+        };
+        let records = data.map_or(Ok(0), |data| self.take(&data))?;
+        Ok(Some((length, records)))
     }
 
     /// Checks the data of one record; returns how many records it counts for.
@@ -170,61 +306,59 @@ impl Reader {
     }
 }
 
-/// Parses the head of an answer; nothing is consumed of one that is cut.
-fn head(piece: &[u8]) -> Result<Seen, Fault> {
-    let mut headers = [httparse::EMPTY_HEADER; HEADER_LIMIT];
-    let mut response = httparse::Response::new(&mut headers);
-    let mut seen = Seen::default();
-    match (response.parse(piece), response.code) {
-        (Ok(httparse::Status::Partial), _) if piece.len() < HEAD_LIMIT => {}
-        (Ok(httparse::Status::Complete(_)), Some(503)) => {
-            (seen.consumed, seen.rejected) = (piece.len(), true);
+/// The response as far as it was read.
+#[derive(Debug, Default)]
+struct Response {
+    has_head: bool,
+    /// True if a header field says how long the body is (RFC 9112, section 6.3).
+    is_framed: bool,
+    rejected: bool,
+    fault: Option<Fault>,
+    /// A framed body, after the rest of the last piece.
+    body: Vec<u8>,
+    /// The length of the last part of a body that ends with its connection.
+    unframed: usize,
+}
+
+impl Sink for Response {
+    fn head(&mut self, status: u16, headers: &[httparse::Header<'_>]) {
+        let field = |name: &str| {
+            let mut headers = headers.iter();
+            let header = headers.find(|header| header.name.eq_ignore_ascii_case(name));
+            header.map(|header| header.value)
+        };
+        self.has_head = true;
+        self.is_framed = ["transfer-encoding", "content-length"]
+            .into_iter()
+            .any(|name| field(name).is_some());
+        match status {
+            200 if field("content-type").is_some_and(is_event_stream) => {}
+            200 => self.fault = Some(Fault::ContentType),
+            503 => self.rejected = true,
+            _ => {
+                let retry_after = field("retry-after");
+                let retry_after =
+                    retry_after.map(|value| value[..value.len().min(SHOWN)].escape_ascii());
+                self.fault = Some(Fault::Status(Box::new(Status {
+                    status,
+                    retry_after: retry_after.map(|value| value.to_string()),
+                })));
+            }
         }
-        (Ok(httparse::Status::Complete(length)), Some(200))
-            if is_event_stream(response.headers) =>
-        {
-            (seen.consumed, seen.head) = (length, length);
-        }
-        _ => return Err(Fault::Head),
     }
-    Ok(seen)
-}
 
-/// Returns what is wrong with the head of an answer, and what to change.
-fn head_problem(piece: &[u8]) -> String {
-    let mut headers = [httparse::EMPTY_HEADER; HEADER_LIMIT];
-    let mut response = httparse::Response::new(&mut headers);
-    let parsed = response.parse(piece);
-    let framed = response.headers.iter().find(|header| frames(header.name));
-    match (parsed, response.code, framed) {
-        (Ok(httparse::Status::Complete(_)), Some(200), Some(header)) => format!(
-            "the header {} frames the body, but a stream ends with its connection: send no {0}",
-            header.name
-        ),
-        (Ok(httparse::Status::Complete(_)), Some(200), None) => {
-            "it is no event stream: send Content-Type: text/event-stream".to_owned()
+    fn body(&mut self, piece: &[u8]) {
+        if self.is_framed {
+            self.body.extend_from_slice(piece);
+        } else {
+            self.unframed = piece.len();
         }
-        (Ok(httparse::Status::Complete(_)), Some(status), _) => {
-            format!("status {status}, where only 200, or 503 at capacity, is expected")
-        }
-        _ => "it begins with no HTTP head".to_owned(),
     }
 }
 
-/// Returns true for a header field that says how long a body is (RFC 9112, section 6.3).
-fn frames(name: &str) -> bool {
-    ["transfer-encoding", "content-length"]
-        .iter()
-        .any(|known| name.eq_ignore_ascii_case(known))
-}
-
-/// Returns true for an event stream that ends with the connection: the content type matches and nothing else frames the
-/// body.
-fn is_event_stream(headers: &[httparse::Header<'_>]) -> bool {
-    let is_framed = headers.iter().any(|header| frames(header.name));
-    let mut kinds = headers.iter();
-    let kind = kinds.find(|header| header.name.eq_ignore_ascii_case("content-type"));
-    !is_framed && kind.is_some_and(|kind| kind.value.starts_with(b"text/event-stream"))
+fn is_event_stream(content_type: &[u8]) -> bool {
+    let length = "text/event-stream".len().min(content_type.len());
+    content_type[..length].eq_ignore_ascii_case(b"text/event-stream")
 }
 
 /// The data of a record, if it has any.
@@ -234,10 +368,14 @@ type Data<'a> = Option<Cow<'a, [u8]>>;
 fn record(piece: &[u8]) -> Result<Option<(Data<'_>, usize)>, Fault> {
     let mut data: Data<'_> = None;
     let mut at = 0;
-    while let Some(length) = memchr(b'\n', &piece[at..]) {
+    while let Some(length) = memchr2(b'\n', b'\r', &piece[at..]) {
         let line = &piece[at..at + length];
-        let line = line.strip_suffix(b"\r").unwrap_or(line);
-        at += length + 1;
+        at += length
+            + if piece[at + length..].starts_with(b"\r\n") {
+                2
+            } else {
+                1
+            };
         if line.is_empty() {
             return Ok(Some((data, at)));
         }
@@ -308,8 +446,14 @@ mod tests {
         "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n";
 
     fn read(text: &str) -> Result<(Reader, Seen), Fault> {
-        let mut reader = Reader::default();
-        reader.read(text.as_bytes()).map(|seen| (reader, seen))
+        let (mut reader, mut rest) = (Reader::default(), None);
+        let seen = reader.read(text.as_bytes(), &mut rest, |_| Ok(()));
+        seen.map(|seen| (reader, seen))
+    }
+
+    /// Returns the fault of an answer.
+    fn fault(text: &str) -> Fault {
+        read(text).unwrap_err()
     }
 
     fn body(text: &str) -> Result<(Reader, Seen), Fault> {
@@ -352,13 +496,14 @@ mod tests {
 
     #[test]
     fn faults_are_told_apart() {
-        assert_eq!(read("HTTP/1.1 500 Oops\r\n\r\n").unwrap_err(), Fault::Head);
-        assert_eq!(read("hello\r\n\r\n").unwrap_err(), Fault::Head);
-        assert_eq!(
-            read("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n").unwrap_err(),
-            Fault::Head
-        );
-        assert_eq!(read("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n").unwrap_err(), Fault::Head);
+        for head in [
+            "HTTP/1.1 500 Oops\r\n\r\n",
+            "hello\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: gzip\r\n\r\n",
+        ] {
+            assert_eq!(fault(head).kind(), "protocol_head", "{head}");
+        }
         assert_eq!(body("garbage\n\n").unwrap_err(), Fault::Sse);
         assert_eq!(body("data: {nope}\n\n").unwrap_err(), Fault::Json);
         assert_eq!(body("data: 3\n\n").unwrap_err(), Fault::Json);
@@ -390,25 +535,91 @@ mod tests {
 
     #[test]
     fn a_fault_is_explained_with_a_remedy_and_few_bytes() {
-        let stream = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n";
         for (text, part) in [
-            ("HTTP/1.1 429 Too Many Requests\r\n\r\n", "status 429"),
             (
-                &format!("{stream}Transfer-Encoding: chunked\r\n\r\n"),
-                "send no Transfer-Encoding",
+                "HTTP/1.1 429 Too Many Requests\r\nRetry-After: 3\r\n\r\n",
+                "status 429 (Retry-After: 3), where",
             ),
+            ("HTTP/1.1 302 Found\r\n\r\n", "status 302, where"),
             (
                 "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n",
                 "send Content-Type: text/event-stream",
             ),
-            ("hello\r\n\r\n", "no HTTP head"),
-            (&format!("{HEAD}\u{feff}data: 1\n"), "byte order mark"),
+            (
+                "HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
+                "Transfer-Encoding is not `chunked`, or comes with HTTP/1.0",
+            ),
+            ("hello\r\n\r\n", "does not begin with a status line"),
+            (
+                &format!("{HEAD}data: {{}}\n\ndata: {{no}}\n\n"),
+                "(protocol_json in \"data: {no}",
+            ),
             (&format!("{HEAD}data: {}", "x".repeat(RECORD_LIMIT)), "…"),
         ] {
-            let explained = read(text).unwrap_err().explain(text.as_bytes());
+            let mut rest = None;
+            let read = Reader::default().read(text.as_bytes(), &mut rest, |_| Ok(()));
+            let explained = read.unwrap_err().explain(rest.as_deref());
             assert!(explained.contains(part), "{explained}");
             assert!(explained.len() < 600, "{explained}");
         }
+    }
+
+    /// Reads an answer in pieces of `size` bytes; returns its records, and whether it has ended before its connection.
+    fn read_by(size: usize, text: &str) -> Result<(String, bool), Fault> {
+        let (mut reader, mut rest) = (Reader::default(), None);
+        let (mut records, mut ended) = (Vec::new(), false);
+        for piece in text.as_bytes().chunks(size) {
+            let seen = reader.read(piece, &mut rest, |more| {
+                records.extend_from_slice(more);
+                Ok(())
+            })?;
+            ended |= seen.ended;
+        }
+        assert!(reader.done() && rest.is_none(), "{size}: {text}");
+        Ok((String::from_utf8(records).unwrap(), ended))
+    }
+
+    #[test]
+    fn any_framing_line_end_and_byte_order_mark_is_read_however_it_is_cut() {
+        let records = "data: {\"content\":\"a\"}\n\n: b\n\ndata: [DONE]\n\n";
+        let chunk = |text: &str| format!("{:x}\r\n{text}\r\n", text.len());
+        for end in ["\n", "\r\n", "\r"] {
+            let records = records.replace('\n', end);
+            let marked = format!("\u{feff}{records}");
+            let (first, second) = marked.split_at(20);
+            let framed = |field: &str, body: &str| {
+                format!(
+                    "HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\nHTTP/1.1 200 OK\r\ncontent-type: Text/Event-Stream\r\n{field}\r\n{body}"
+                )
+            };
+            let length = format!("Content-Length: {}\r\n", marked.len());
+            let chunks = format!("{}{}0\r\nX: y\r\n\r\n", chunk(first), chunk(second));
+            for (answer, is_framed) in [
+                (framed("", &marked), false),
+                (framed("", &records), false),
+                (framed(&length, &marked), true),
+                (framed("Transfer-Encoding: chunked\r\n", &chunks), true),
+            ] {
+                for size in 1..=answer.len() {
+                    let read = read_by(size, &answer);
+                    assert_eq!(read, Ok((records.clone(), is_framed)), "{size}: {answer}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_framed_answer_that_is_cut_short_is_not_complete_and_more_than_it_is_a_fault() {
+        let framed = |length| {
+            let head = HEAD.replace("Connection: close", &format!("Content-Length: {length}"));
+            format!("{head}data: [DONE]\n\n")
+        };
+        let mut rest = None;
+        let answer = framed(15);
+        let seen = Reader::default().read(answer.as_bytes(), &mut rest, |_| Ok(()));
+        assert!(!seen.unwrap().ended && rest.is_some());
+        assert!(read(&framed(14)).unwrap().1.ended);
+        assert_eq!(fault(&format!("{}x", framed(14))), Fault::Trailing);
     }
 
     #[test]
@@ -420,14 +631,10 @@ mod tests {
 
     #[test]
     fn a_head_or_record_without_end_is_a_fault() {
-        assert_eq!(
-            read(&format!("HTTP/1.1 200 OK\r\nX: {}", "x".repeat(HEAD_LIMIT))).unwrap_err(),
-            Fault::Head
-        );
-        assert_eq!(
-            body(&format!("data: {}", "x".repeat(RECORD_LIMIT))).unwrap_err(),
-            Fault::Sse
-        );
+        let head = format!("HTTP/1.1 200 OK\r\nX: {}", "x".repeat(64 * 1024));
+        assert_eq!(fault(&head), Fault::Http(ResponseError::HeadTooLarge));
+        let record = format!("data: {}", "x".repeat(RECORD_LIMIT));
+        assert_eq!(body(&record).unwrap_err(), Fault::Sse);
     }
 
     proptest! {
@@ -435,17 +642,14 @@ mod tests {
         fn a_stream_reads_the_same_however_it_is_cut(cuts in proptest::collection::vec(1_usize..40, 1..60)) {
             let text = format!("{HEAD}data: {{\"content\":\"Grüße \\\"x\\\"\"}}\n\ndata: {{\"content\":\"b\",\"index\":1}}\n\ndata: [DONE]\n\n");
             let mut reader = Reader::default();
-            let (mut left, mut records, mut rest) = (Vec::new(), 0, text.as_bytes());
+            let (mut kept, mut records, mut rest) = (None, 0, text.as_bytes());
             for cut in cuts.into_iter().cycle() {
                 if rest.is_empty() { break; }
                 let (piece, after) = rest.split_at(cut.min(rest.len()));
                 rest = after;
-                left.extend_from_slice(piece);
-                let seen = reader.read(&left).unwrap();
-                left.drain(..seen.consumed);
-                records += seen.records;
+                records += reader.read(piece, &mut kept, |_| Ok(())).unwrap().records;
             }
-            prop_assert!(reader.done() && left.is_empty());
+            prop_assert!(reader.done() && kept.is_none());
             prop_assert_eq!(records, 2);
         }
 
@@ -453,9 +657,7 @@ mod tests {
         fn no_bytes_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..400), with_head in any::<bool>()) {
             let mut piece = if with_head { HEAD.as_bytes().to_vec() } else { Vec::new() };
             piece.extend(bytes);
-            if let Ok(seen) = Reader::default().read(&piece) {
-                prop_assert!(seen.consumed <= piece.len());
-            }
+            let _ = Reader::default().read(&piece, &mut None, |_| Ok(()));
         }
     }
 }

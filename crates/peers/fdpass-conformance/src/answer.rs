@@ -1,6 +1,6 @@
 //! A parsed answer of a daemon.
 
-use anyhow::{Context as _, anyhow, ensure};
+use anyhow::{anyhow, ensure};
 
 use fdpass_client::sse::Reader;
 
@@ -26,18 +26,22 @@ impl Answer {
             "the daemon closed the client without an answer"
         );
         let mut reader = Reader::default();
+        let (mut rest, mut body) = (None, String::new());
         let seen = reader
-            .read(bytes)
+            .read(bytes, &mut rest, |records| {
+                body = String::from_utf8_lossy(records).into_owned();
+                Ok(())
+            })
             .map_err(|fault| anyhow!("{} in {}", fault.kind(), shown(bytes)))?;
         ensure!(!seen.rejected, "the daemon answered 503");
         ensure!(
-            reader.done() && seen.consumed == bytes.len(),
+            reader.done() && rest.is_none(),
             "the stream ended after {} events without the end marker: {}",
             reader.records(),
             shown(bytes)
         );
-        let text = std::str::from_utf8(bytes).with_context(|| shown(bytes))?;
-        let (head, body) = text.split_once("\r\n\r\n").unwrap_or((text, ""));
+        let text = String::from_utf8_lossy(bytes);
+        let (head, _) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
         Ok(Self {
             fields: head
                 .lines()

@@ -1,19 +1,29 @@
 //! A daemon with capacity for two streams that receives a third.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd as _, OwnedFd};
 
-use anyhow::ensure;
+use anyhow::{Context as _, ensure};
+use load::clock;
+use nix::sys::socket::send;
 
 use super::answer::{Answer, shown};
 use super::case::{Case, Needs};
 use super::subject::{PAYLOAD, Subject};
 use fdpass_client::client::read_some;
+use fdpass_client::handoff::{ClientKind, SEND_FLAGS};
 
 /// A daemon with capacity for two streams.
 const FULL: Needs = Needs::launch(&[
     ("DAEMON_MAX_CONNECTIONS", "2"),
     ("DAEMON_MESSAGE_DELAY", "100ms"),
 ]);
+/// The same, with streams that outlast two clients that linger.
+const FULL_FOR_LONG: Needs = Needs::launch(&[
+    ("DAEMON_MAX_CONNECTIONS", "2"),
+    ("DAEMON_MESSAGE_DELAY", "500ms"),
+]);
+/// Time for which a refused client may send at least, in nanoseconds. The daemons in `daemons/` give it twice as long.
+const LINGERS: u64 = 1_000_000_000;
 const COUNTED: Needs = Needs {
     metrics: true,
     ..FULL
@@ -25,6 +35,11 @@ pub(super) const CASES: &[Case] = &[
         "at capacity: the refusal is 503 with Retry-After",
         FULL,
         with_503,
+    ),
+    Case::new(
+        "at capacity: a client that still sends reads the refusal",
+        FULL_FOR_LONG,
+        while_sending,
     ),
     Case::new("at capacity: the refusal is counted", COUNTED, counted),
     Case::new("at capacity: open streams go on", FULL, others_go_on),
@@ -82,6 +97,41 @@ fn with_503(subject: &Subject<'_>) -> anyhow::Result<()> {
         fields.join(", ")
     );
     Ok(())
+}
+
+/// The client may send for a while after it has read the refusal, and not for ever.
+fn while_sending(subject: &Subject<'_>) -> anyhow::Result<()> {
+    let _open = fill(subject)?;
+    for kind in ClientKind::BOTH {
+        let client = loop {
+            let begun = clock::now();
+            match sends_after_refusal(subject, kind) {
+                Ok(client) => break client,
+                Err(error) if clock::now() - begun < LINGERS => return Err(error),
+                // This machine was too busy.
+                Err(error) => subject.rest(|| format!("{error:#}"))?,
+            }
+        };
+        while send(client.as_raw_fd(), b"x", SEND_FLAGS).is_ok() {
+            subject.rest(|| "the daemon never closes a refused client that sends".to_owned())?;
+        }
+    }
+    Ok(())
+}
+
+fn sends_after_refusal(subject: &Subject<'_>, kind: ClientKind) -> anyhow::Result<OwnedFd> {
+    let client = subject.hand_over_with_unread(kind)?;
+    let answer = subject.read(&client)?;
+    ensure!(
+        answer.starts_with(b"HTTP/1.1 503"),
+        "it read {}",
+        shown(&answer)
+    );
+    // A reset is noticed by the send after the one that caused it.
+    for _ in 0..2 {
+        send(client.as_raw_fd(), b"x", SEND_FLAGS).context("sending after the refusal")?;
+    }
+    Ok(client)
 }
 
 fn counted(subject: &Subject<'_>) -> anyhow::Result<()> {

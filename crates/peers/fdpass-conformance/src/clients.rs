@@ -30,6 +30,12 @@ pub(super) const CASES: &[Case] = &[
         in_mode(subject, OFlag::O_NONBLOCK)
     }),
     Case::new("TCP client", NOTHING, tcp),
+    Case::new("client with unread data", NOTHING, |subject| {
+        ClientKind::BOTH.iter().try_for_each(|kind| {
+            let ours = subject.hand_over_with_unread(*kind)?;
+            subject.answer(&ours)?.says("User ID: 1")
+        })
+    }),
     Case::new("client that leaves", OPEN, leaves),
     Case::new(
         "client that never reads holds up nobody",

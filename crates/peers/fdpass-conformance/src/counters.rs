@@ -1,5 +1,7 @@
 //! Counters of a daemon: single series of its Prometheus page.
 
+use std::collections::BTreeSet;
+
 use anyhow::Context as _;
 use harness::launcher::Launcher;
 use subject::prometheus;
@@ -41,6 +43,15 @@ impl Page {
         values.reduce(|sum, value| sum + value)
     }
 
+    /// Returns the reasons of a metric on the page.
+    pub(crate) fn reasons(&self, name: &str) -> BTreeSet<&str> {
+        let reasons = self.0.lines().filter_map(|line| {
+            let labels = line.strip_prefix(name)?.strip_prefix('{')?;
+            Some(labels.split_once("reason=\"")?.1.split_once('"')?.0)
+        });
+        reasons.collect()
+    }
+
     /// Returns the type of a metric on the page.
     pub(crate) fn kind(&self, name: &str) -> Option<&str> {
         self.0.lines().find_map(|line| {
@@ -68,5 +79,9 @@ mod tests {
         assert_eq!(page.value("daemon"), None);
         assert_eq!(page.kind("daemon_errors_total"), Some("counter"));
         assert_eq!(page.kind("daemon_errors"), None);
+        assert_eq!(
+            Vec::from_iter(page.reasons("daemon_errors_total")),
+            ["a", "b"]
+        );
     }
 }

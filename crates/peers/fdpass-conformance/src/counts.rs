@@ -24,6 +24,40 @@ const ALL: [(&str, &str); 16] = [
     ("daemon_backend_duration_seconds", "histogram"),
     ("daemon_backend_ttfb_seconds", "histogram"),
 ];
+/// The reasons of the two metrics that have them. Every daemon has all, so that one query works for each.
+const REASONS: [(&str, &[&str]); 2] = [
+    (
+        "daemon_handoff_errors_total",
+        &[
+            "canceled",
+            "client_disconnected",
+            "empty",
+            "invalid_json",
+            "network",
+            "no_descriptor",
+            "not_a_stream_socket",
+            "other",
+            "out_of_descriptors",
+            "peer_refused",
+            "surplus_descriptors",
+            "timeout",
+            "too_large",
+            "truncated",
+        ],
+    ),
+    (
+        "daemon_stream_errors_total",
+        &[
+            "backend",
+            "backend_timeout",
+            "canceled",
+            "client_disconnected",
+            "network",
+            "other",
+            "timeout",
+        ],
+    ),
+];
 /// Number of concurrent streams.
 const PEAK: usize = 7;
 const METRICS: Needs = Needs {
@@ -65,6 +99,13 @@ fn from_the_start(subject: &Subject<'_>) -> anyhow::Result<()> {
         "before the first handoff, the page lacks {}",
         missing.join(", ")
     );
+    for (name, wanted) in REASONS {
+        let reasons = page.reasons(name);
+        ensure!(
+            reasons.iter().eq(wanted),
+            "{name} has the reasons {reasons:?}, expected {wanted:?}"
+        );
+    }
     Ok(())
 }
 

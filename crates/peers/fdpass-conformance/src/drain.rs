@@ -4,6 +4,8 @@ use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
+use harness::signals::ignores_hang_up;
+use harness::verify::conformance::Skip;
 use load::clock;
 use nix::errno::Errno;
 use nix::sys::signal::{Signal, killpg};
@@ -43,13 +45,18 @@ pub(super) const CASES: &[Case] = &[
     ),
     Case::new("on SIGTERM: exit code 0", DRAIN, exit_code),
     Case::new("on SIGTERM: the socket file is removed", DRAIN, socket_file),
+    Case::new("on SIGHUP: open streams finish", DRAIN, hang_up),
 ];
 
 /// Sends SIGTERM once to all of its processes: a second signal may end it at once.
 fn ask_to_end(subject: &Subject<'_>) -> anyhow::Result<()> {
+    send(subject, Signal::SIGTERM)
+}
+
+fn send(subject: &Subject<'_>, signal: Signal) -> anyhow::Result<()> {
     let daemon = subject.daemon.context("the daemon was not launched")?;
     let group = Pid::from_raw(daemon.pid().cast_signed());
-    killpg(group, Signal::SIGTERM).context("sending SIGTERM")
+    killpg(group, signal).with_context(|| format!("sending {signal}"))
 }
 
 /// Returns how it exited.
@@ -75,9 +82,7 @@ fn streams_finish(subject: &Subject<'_>) -> anyhow::Result<()> {
 fn refuses(subject: &Subject<'_>) -> anyhow::Result<()> {
     let clients = subject.open(OPEN)?;
     ask_to_end(subject)?;
-    while !is_refused(subject.endpoint.connect().map(drop))? {
-        subject.rest(|| "it still accepts connections".to_owned())?;
-    }
+    await_refusal(subject)?;
     for client in &clients {
         ensure!(
             !has_ended(client),
@@ -87,6 +92,28 @@ fn refuses(subject: &Subject<'_>) -> anyhow::Result<()> {
     clients
         .iter()
         .try_for_each(|client| subject.answer(client).map(drop))
+}
+
+fn await_refusal(subject: &Subject<'_>) -> anyhow::Result<()> {
+    while !is_refused(subject.endpoint.connect().map(drop))? {
+        subject.rest(|| "it still accepts connections".to_owned())?;
+    }
+    Ok(())
+}
+
+/// Sends two, as the shell and the kernel do when a terminal closes.
+fn hang_up(subject: &Subject<'_>) -> anyhow::Result<()> {
+    if ignores_hang_up() {
+        return Err(Skip("SIGHUP is ignored here, as under nohup").into());
+    }
+    let clients = subject.open(OPEN)?;
+    send(subject, Signal::SIGHUP)?;
+    await_refusal(subject)?;
+    send(subject, Signal::SIGHUP)?;
+    for client in &clients {
+        subject.answer(client)?.says("User ID: 1")?;
+    }
+    expect_success(subject)
 }
 
 /// Returns true if the end marker has come; the data is peeked, not consumed.
@@ -148,6 +175,10 @@ fn nothing_lost(subject: &Subject<'_>) -> anyhow::Result<()> {
 fn exit_code(subject: &Subject<'_>) -> anyhow::Result<()> {
     let _clients = subject.open(OPEN)?;
     ask_to_end(subject)?;
+    expect_success(subject)
+}
+
+fn expect_success(subject: &Subject<'_>) -> anyhow::Result<()> {
     let status = ended(subject)?;
     ensure!(
         status == "exited with status 0",

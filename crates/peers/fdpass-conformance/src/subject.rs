@@ -8,12 +8,13 @@ use anyhow::{Context as _, bail, ensure};
 use harness::launcher::Launcher;
 use load::clock;
 use nix::errno::Errno;
+use nix::sys::socket::send;
 
 use super::answer::{Answer, shown};
 use crate::counters::Page;
 use fdpass_client::client::{Unread, after, hand_over, read_some, read_to_end};
 use fdpass_client::handoff::{
-    ClientKind, Clients, DEFAULT_DATA, HandoffEndpoint, SocketType, pass, send_message,
+    ClientKind, Clients, DEFAULT_DATA, HandoffEndpoint, SEND_FLAGS, SocketType, pass, send_message,
 };
 
 /// Interval between two reads of an awaited counter.
@@ -72,6 +73,14 @@ impl<'a> Subject<'a> {
     /// Hands over a new client; returns our end.
     pub(crate) fn hand_over(&self, payload: &[u8]) -> anyhow::Result<OwnedFd> {
         hand_over(&self.connect()?, ClientKind::Unix, payload)
+    }
+
+    /// Hands over a client that has sent data, which the daemon does not read.
+    pub(crate) fn hand_over_with_unread(&self, kind: ClientKind) -> anyhow::Result<OwnedFd> {
+        let (ours, theirs) = Clients::new(kind)?.open().context("creating a client")?;
+        send(ours.as_raw_fd(), &[b'x'; 1_000], SEND_FLAGS).context("sending to the daemon")?;
+        self.hand_over_this(PAYLOAD, theirs)?;
+        Ok(ours)
     }
 
     /// Hands over this many ordinary clients.

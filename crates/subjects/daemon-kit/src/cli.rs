@@ -4,9 +4,11 @@ use std::ffi::OsString;
 use std::fmt::Display;
 use std::io::{self, Write as _};
 use std::net::{SocketAddr, ToSocketAddrs as _};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use clap::builder::{PathBufValueParser, TypedValueParser};
 use clap::error::{ContextKind, ContextValue};
 use clap::{Arg, Args, Command, Parser};
 
@@ -142,7 +144,7 @@ pub struct CommonOptions {
     #[arg(long, value_name = "HOST:PORT", value_parser = parse_metrics_address)]
     pub metrics_addr: Option<SocketAddr>,
 
-    /// Let clients finish for up to this long after SIGTERM or SIGINT, such as 10s; a second signal ends them at once
+    /// Let clients finish for up to this long after SIGTERM, SIGINT or SIGHUP, such as 10s; a second signal ends them at once
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = parse_grace)]
     pub shutdown_grace: Duration,
 }
@@ -188,6 +190,18 @@ pub fn parse_address(text: &str, example: &str) -> Result<SocketAddr, String> {
 pub fn print_note(program: &str, message: impl Display) {
     // A closed stderr cannot be handled.
     let _ = writeln!(io::stderr(), "{program}: {message}");
+}
+
+/// Parses the path of a Unix socket.
+pub fn socket_path() -> impl TypedValueParser<Value = PathBuf> {
+    PathBufValueParser::new().try_map(|path| {
+        if path.as_os_str().as_encoded_bytes().starts_with(b"@") {
+            return Err(
+                "abstract sockets (@…) are not supported: name a file, for instance /run/daemon.sock",
+            );
+        }
+        Ok(path)
+    })
 }
 
 /// Prints an error in options, and returns its exit code.

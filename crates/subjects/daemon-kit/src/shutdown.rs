@@ -3,17 +3,19 @@
 use std::time::Duration;
 
 use anyhow::Context as _;
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, OptionFuture};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::timeout;
 
-/// SIGTERM and SIGINT, which both request a shutdown.
+/// SIGTERM, SIGINT and SIGHUP, which all request a shutdown.
 #[derive(Debug)]
 pub struct Signals {
     terminate: Signal,
     interrupt: Signal,
+    /// Absent if SIGHUP is ignored, as under `nohup`: the daemon then continues without its terminal.
+    hang_up: Option<Signal>,
 }
 
 impl Signals {
@@ -26,11 +28,13 @@ impl Signals {
         Ok(Self {
             terminate: signal(SignalKind::terminate()).context("cannot watch SIGTERM")?,
             interrupt: signal(SignalKind::interrupt()).context("cannot watch SIGINT")?,
+            hang_up: hang_up().context("cannot watch SIGHUP")?,
         })
     }
 
     /// Runs a daemon to its end. The first signal resolves the future that is passed to `daemon`. Returns `None` on a
-    /// second signal, without waiting for the daemon.
+    /// second signal, without waiting for the daemon, unless it is SIGHUP: the shell and the kernel send one each when a
+    /// terminal closes.
     pub async fn run_until_shutdown<T, F>(
         &mut self,
         daemon: impl FnOnce(BoxFuture<'static, ()>) -> F,
@@ -48,17 +52,34 @@ impl Signals {
         loop {
             tokio::select! {
                 ended = &mut running => return Some(ended),
-                () = self.next() => drop(request.take()?.send(())),
+                signal = self.next() => match request.take() {
+                    Some(request) => drop(request.send(())),
+                    None if signal == SignalKind::hangup() => {}
+                    None => return None,
+                },
             }
         }
     }
 
-    async fn next(&mut self) {
+    async fn next(&mut self) -> SignalKind {
+        let hang_up = OptionFuture::from(self.hang_up.as_mut().map(Signal::recv));
         tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => SignalKind::terminate(),
+            _ = self.interrupt.recv() => SignalKind::interrupt(),
+            Some(_) = hang_up => SignalKind::hangup(),
         }
     }
+}
+
+fn hang_up() -> std::io::Result<Option<Signal>> {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    // proc_pid_status(5): bits in hexadecimal, the last one for signal 1, which is SIGHUP.
+    let mask = status.lines().find(|line| line.starts_with("SigIgn:"));
+    let is_ignored =
+        mask.is_some_and(|mask| mask.ends_with(['1', '3', '5', '7', '9', 'b', 'd', 'f']));
+    (!is_ignored)
+        .then(|| signal(SignalKind::hangup()))
+        .transpose()
 }
 
 /// Waits until all tasks have ended, and passes the result of each to `ended`. After the grace period, it aborts the
@@ -103,6 +124,22 @@ mod tests {
             pending::<()>().await;
         });
         assert_eq!(stubborn.await, None);
+    }
+
+    #[tokio::test]
+    async fn a_terminal_that_closes_asks_and_never_ends() {
+        let mut signals = Signals::new().unwrap();
+        let mut second = signal(SignalKind::hangup()).unwrap();
+        let draining = signals.run_until_shutdown(|asked| async move {
+            raise(Signal::SIGHUP).unwrap();
+            asked.await;
+            second.recv().await;
+            raise(Signal::SIGHUP).unwrap();
+            second.recv().await;
+            tokio::task::yield_now().await;
+            7
+        });
+        assert_eq!(draining.await, Some(7));
     }
 
     #[tokio::test]

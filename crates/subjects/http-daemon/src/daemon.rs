@@ -21,7 +21,7 @@ const NAME: &str = env!("CARGO_PKG_NAME");
 /// being read, scrapers.
 const RESERVED_FILES: u64 = 128;
 
-/// Serves until SIGTERM or SIGINT, then finishes requests in flight; a second signal stops at once. Must be called
+/// Serves until SIGTERM, SIGINT or SIGHUP, then finishes requests in flight; a second signal stops at once. Must be called
 /// while the process has one thread, since it may fork.
 ///
 /// # Errors

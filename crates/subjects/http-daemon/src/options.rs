@@ -7,7 +7,7 @@ use std::thread::available_parallelism;
 
 use clap::builder::BoolishValueParser;
 use clap::{ArgAction, Args, Command, FromArgMatches as _, Parser, ValueEnum};
-use daemon_kit::cli::DaemonOptions;
+use daemon_kit::cli::{DaemonOptions, socket_path};
 
 /// Minimum size of hyper's buffer for a request head.
 const MIN_BUFFER: usize = 8192;
@@ -73,7 +73,7 @@ pub(crate) struct Server {
     pub(crate) metrics_port: Option<u16>,
 
     /// Also listen on a Unix socket at this path, with permissions 0660 [default: none]
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, value_name = "PATH", value_parser = socket_path())]
     pub(crate) unix: Option<PathBuf>,
 
     /// Use the certificate chain in this PEM file for HTTPS [default: a self-signed certificate]
@@ -138,7 +138,7 @@ pub(crate) struct Performance {
     #[arg(default_value = "60")]
     pub(crate) keep_alive_timeout: NonZeroU32,
 
-    /// Let requests finish for up to this many seconds after SIGTERM or SIGINT; a second signal ends them
+    /// Let requests finish for up to this many seconds after SIGTERM, SIGINT or SIGHUP; a second signal ends them
     #[arg(long, value_name = "SECONDS")]
     #[arg(default_value_t = 10)]
     pub(crate) shutdown_grace: u32,

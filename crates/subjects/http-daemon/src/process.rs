@@ -155,14 +155,16 @@ impl Drop for Children {
     }
 }
 
-/// Returns SIGTERM and SIGINT. They are blocked until a handler is installed, in this process and its children: a signal
+/// Returns SIGTERM, SIGINT and SIGHUP. They are blocked until a handler is installed, in this process and its children: a signal
 /// that came earlier would kill the process, and a child killed this way would count as failed.
 pub(crate) fn stop_signals() -> SigSet {
-    [Signal::SIGTERM, Signal::SIGINT].into_iter().collect()
+    [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP]
+        .into_iter()
+        .collect()
 }
 
 /// Returns a future that is ready when the parent sends SIGTERM. The signal may come twice if the whole group is
-/// signalled; the second one has no effect. SIGINT is left to the parent.
+/// signalled; the second one has no effect. SIGINT and SIGHUP are left to the parent.
 pub(crate) fn parent_stop() -> anyhow::Result<impl Future<Output = ()>> {
     let mut terminate = watch(SignalKind::terminate()).context("watching SIGTERM")?;
     stop_signals().thread_unblock().context(SIGNALS)?;
@@ -191,7 +193,9 @@ fn set_parent_death_signal(parent: Pid) -> nix::Result<()> {
         // The parent had already ended.
         return Err(Errno::ESRCH);
     }
-    // SAFETY: ignoring a signal runs no code.
-    unsafe { signal(Signal::SIGINT, SigHandler::SigIgn)? };
+    for ignored in [Signal::SIGINT, Signal::SIGHUP] {
+        // SAFETY: ignoring a signal runs no code.
+        unsafe { signal(ignored, SigHandler::SigIgn)? };
+    }
     Ok(())
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Parser;
-use daemon_kit::cli::{CommonOptions, DaemonOptions};
+use daemon_kit::cli::{CommonOptions, DaemonOptions, socket_path};
 use issue_store::Durability;
 
 use crate::config::{Config, Limits};
@@ -25,7 +25,7 @@ pub struct Options {
     db: PathBuf,
 
     /// Listen on this socket [default: issues.sock beside the database]
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, value_name = "PATH", value_parser = socket_path())]
     socket: Option<PathBuf>,
 
     /// Answer a write when it is on the disk (fsync), with the operating system (os: survives the death of the process

@@ -1,10 +1,16 @@
-//! The client's socket: non-blocking writes, writes with a timeout, and detection of a client that left.
+//! The client's socket: non-blocking writes, writes with a timeout, detection of a client that left, and a close that
+//! loses nothing.
 
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::time::Duration;
 
+use daemon_kit::watch;
 use nix::errno::Errno;
-use nix::sys::socket::{MsgFlags, send};
+use nix::sys::socket::{MsgFlags, Shutdown, recv, send, shutdown};
+use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
 
 use crate::failure::StreamFailure;
 
@@ -36,6 +42,39 @@ pub(crate) async fn write_all(
         }
     }
     Ok(())
+}
+
+/// Time for a client to read the end of its response and to close.
+const LINGER: Duration = Duration::from_secs(2);
+
+/// Returns true if the client has sent data that nobody has read. A close would then be a reset, with which the client
+/// may lose the end of its response.
+pub(crate) fn has_unread(client: &OwnedFd) -> bool {
+    let flags = MsgFlags::MSG_PEEK | MsgFlags::MSG_DONTWAIT;
+    recv(client.as_raw_fd(), &mut [0], flags).is_ok_and(|length| length > 0)
+}
+
+/// Shuts down the sending side, and closes when the client has closed or its time is over. Received data is dropped.
+/// Without a permit it closes at once.
+pub(crate) async fn linger(client: OwnedFd, permits: &Semaphore) {
+    let Ok(_permit) = permits.try_acquire() else {
+        return;
+    };
+    let _ = shutdown(client.as_raw_fd(), Shutdown::Write);
+    if let Ok(client) = watch(client, Interest::READABLE) {
+        let _ = timeout(LINGER, read_to_end(&client)).await;
+    }
+}
+
+async fn read_to_end(client: &AsyncFd<OwnedFd>) {
+    let mut dropped = [0; 4096];
+    while let Ok(mut event) = client.readable().await {
+        match recv(client.as_raw_fd(), &mut dropped, MsgFlags::MSG_DONTWAIT) {
+            Ok(1..) => {}
+            Err(Errno::EAGAIN) => event.clear_ready(),
+            Ok(0) | Err(_) => return,
+        }
+    }
 }
 
 /// Waits until the client has closed its end, or at least will send nothing more: over TCP the two look the same.

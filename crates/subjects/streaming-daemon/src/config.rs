@@ -7,6 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use clap::Args;
+use daemon_kit::cli::socket_path;
 use daemon_kit::parse_duration;
 
 use crate::openai::OpenAiConfig;
@@ -53,7 +54,8 @@ pub struct Config {
         long = "socket",
         visible_alias = "socket-path",
         env = "DAEMON_SOCKET_PATH",
-        value_name = "PATH"
+        value_name = "PATH",
+        value_parser = socket_path()
     )]
     #[arg(default_value = "/var/run/streaming-daemon.sock")]
     pub socket_path: PathBuf,

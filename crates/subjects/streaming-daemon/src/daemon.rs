@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::{Context, bail};
 use daemon_kit::activation::PassedSocket;
 use daemon_kit::{MetricsPage, MetricsServer, RateLimitedLog, finish_within, open_files};
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
 use crate::accept_token::AcceptToken;
@@ -21,6 +21,8 @@ use crate::shared::Shared;
 /// Descriptors reserved for other purposes than streams: the standard ones, the runtime, the metrics page, handoffs
 /// that are being read.
 const RESERVED_FILES: u64 = 64;
+/// Maximum number of clients that are closed with a delay.
+const MAX_LINGERING: usize = 32;
 /// Maximum lines per second of the log.
 const LOG_LINES: u64 = 5;
 
@@ -79,6 +81,7 @@ impl Daemon {
             peers: config.peers.clone(),
             capacity: config.max_connections.min((room / files).max(1)),
             write_timeout: config.write_timeout,
+            lingering: Semaphore::new(MAX_LINGERING),
         };
         open_files::preallocate_table((shared.capacity * files + RESERVED_FILES).min(open_files));
         Ok(Self {

@@ -130,6 +130,7 @@ mod tests {
     fn a_bad_value_is_answered_with_option_variable_and_remedy() {
         for line in [
             "--message-delay=5 --message-delay DAEMON_MESSAGE_DELAY 50ms",
+            "--socket=@a --socket DAEMON_SOCKET_PATH abstract sockets file",
             "--socket-mode=rw --socket-mode DAEMON_SOCKET_MODE 0660",
             "--socket-mode=7777 --socket-mode DAEMON_SOCKET_MODE 0660",
             "--socket-type=dgram --socket-type DAEMON_SOCKET_TYPE seqpacket",

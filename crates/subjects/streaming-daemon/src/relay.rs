@@ -13,7 +13,7 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::time::timeout;
 
-use crate::client::{disconnected, write_all};
+use crate::client::{disconnected, has_unread, linger, write_all};
 use crate::clock;
 use crate::failure::StreamFailure;
 use crate::head::{BAD_GATEWAY, GATEWAY_TIMEOUT, HEAD};
@@ -69,10 +69,18 @@ pub(crate) async fn relay(
         Err(failure) => Err(*failure),
     };
     drop(slot);
-    drop(client);
-    if let Ok((exchange, _)) = passed {
-        exchange.close().await;
-    }
+    let client = client.into_inner();
+    let close_client = async {
+        if has_unread(&client) {
+            linger(client, &shared.lingering).await;
+        }
+    };
+    let close_exchange = async {
+        if let Ok((exchange, _)) = passed {
+            exchange.close().await;
+        }
+    };
+    tokio::join!(close_client, close_exchange);
 }
 
 /// The relay to one client.

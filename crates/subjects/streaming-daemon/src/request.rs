@@ -3,20 +3,29 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
+use serde::de::Error as _;
+use serde::de::value::MapDeserializer;
+use serde::{Deserialize, Deserializer};
 use serde_json::error::Category;
+use serde_json::value::RawValue;
 
 /// Maximum length of a payload; a longer one is refused. (`SOCK_SEQPACKET` records end at about 208 KiB with the usual
 /// socket buffers.)
 pub(crate) const PAYLOAD_LIMIT: usize = 128 * 1024;
 
+const HALF_PAIR: &str = "an escape is half a surrogate pair";
+/// Maximum depth of objects and lists, the payload itself included.
+const DEPTH_LIMIT: usize = 127;
+
 /// The keys that the mock backend uses. Unknown keys are ignored; `null` counts as absent.
 #[derive(Debug, Default, PartialEq, Eq, Deserialize)]
 pub(crate) struct Request<'a> {
+    #[serde(default, deserialize_with = "integer")]
     pub(crate) user_id: Option<i64>,
     #[serde(borrow)]
     pub(crate) prompt: Option<Cow<'a, str>>,
     /// Extra headers, sorted by name, so that every daemon sends them in the same order.
+    #[serde(default, deserialize_with = "headers")]
     pub(crate) response_headers: Option<BTreeMap<String, String>>,
 }
 
@@ -44,11 +53,83 @@ pub(crate) fn parse<'a, T: Default + Deserialize<'a>>(payload: &'a [u8]) -> Pars
     if payload.last() != Some(&b'}') {
         return Parsed::Beginning;
     }
-    match serde_json::from_slice(payload) {
+    let Ok(text) = std::str::from_utf8(payload) else {
+        return Parsed::Invalid("it is not UTF-8".to_owned());
+    };
+    if let Err(problem) = check(payload) {
+        return Parsed::Invalid(problem.to_owned());
+    }
+    match serde_json::from_str(text) {
         Ok(request) => Parsed::Whole(request),
         Err(error) if error.classify() == Category::Eof => Parsed::Beginning,
-        Err(error) => Parsed::Invalid(error.to_string()),
+        Err(error) => last_of_equal_keys(text)
+            .map_or_else(|_| Parsed::Invalid(error.to_string()), Parsed::Whole),
     }
+}
+
+/// Parses an object in which known keys occur more than once, which serde refuses: the last one counts.
+fn last_of_equal_keys<'a, T: Deserialize<'a>>(text: &'a str) -> serde_json::Result<T> {
+    let keys: BTreeMap<String, &RawValue> = serde_json::from_str(text)?;
+    T::deserialize(MapDeserializer::new(keys.into_iter()))
+}
+
+/// Parses an integer from its digits, since serde_json takes -0 for a fraction, which other parsers do not.
+pub(crate) fn integer<'de, D: Deserializer<'de>>(from: D) -> Result<Option<i64>, D::Error> {
+    let digits: Option<&RawValue> = Deserialize::deserialize(from)?;
+    let parse = |digits: &RawValue| digits.get().parse().map_err(D::Error::custom);
+    digits.map(parse).transpose()
+}
+
+/// Parses an object of strings, in which the last of equal names counts, whatever the others are.
+pub(crate) fn headers<'de, D: Deserializer<'de>>(
+    from: D,
+) -> Result<Option<BTreeMap<String, String>>, D::Error> {
+    let values: Option<BTreeMap<String, &RawValue>> = Deserialize::deserialize(from)?;
+    let text = |value: &RawValue| serde_json::from_str(value.get()).map_err(D::Error::custom);
+    let parse = |values: BTreeMap<_, &RawValue>| {
+        let texts = values
+            .into_iter()
+            .map(|(name, value)| Ok((name, text(value)?)));
+        texts.collect()
+    };
+    values.map(parse).transpose()
+}
+
+/// Checks what serde_json does not check in the unknown keys, which it skips: the depth, and that no escape is half a
+/// surrogate pair.
+fn check(payload: &[u8]) -> Result<(), &'static str> {
+    let (mut depth, mut is_string) = (0_usize, false);
+    let mut at = 0;
+    while let Some(byte) = payload.get(at) {
+        at += 1;
+        match (is_string, byte) {
+            (_, b'"') => is_string = !is_string,
+            (true, b'\\') => at += escape_length(&payload[at..])?,
+            (false, b'{' | b'[') if depth == DEPTH_LIMIT => return Err("it is nested too deeply"),
+            (false, b'{' | b'[') => depth += 1,
+            (false, b'}' | b']') => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Returns the length of an escape after its backslash, with the other half of a surrogate pair.
+fn escape_length(rest: &[u8]) -> Result<usize, &'static str> {
+    match code_unit(rest) {
+        Some(0xd800..=0xdbff) => match rest.get(5..).and_then(|rest| rest.strip_prefix(b"\\")) {
+            Some(other) if matches!(code_unit(other), Some(0xdc00..=0xdfff)) => Ok(11),
+            _ => Err(HALF_PAIR),
+        },
+        Some(0xdc00..=0xdfff) => Err(HALF_PAIR),
+        _ => Ok(1),
+    }
+}
+
+/// Returns the value of an escape such as `u00e9`.
+fn code_unit(escape: &[u8]) -> Option<u16> {
+    let digits = escape.strip_prefix(b"u")?.get(..4)?;
+    u16::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
 }
 
 /// Strips NULs from both ends, and the white space that JSON allows there.

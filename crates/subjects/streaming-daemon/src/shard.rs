@@ -33,6 +33,7 @@ use tokio::sync::watch::Receiver;
 use tokio::task::{JoinError, JoinSet, yield_now};
 
 use crate::answer::Answer;
+use crate::client::linger;
 use crate::clock::{self, Timer};
 use crate::failure::{HandoffFailure, StreamFailure};
 use crate::incoming::{Buffer, Incoming};
@@ -83,8 +84,8 @@ pub(crate) struct Shard {
 enum SlowPath {
     Sender(Result<Incoming, HandoffFailure>),
     Client(usize, Result<Stream, StreamFailure>),
-    /// A relay, which has counted itself.
-    Relay,
+    /// A relay, which has counted itself, or a client that was given time to read its response.
+    Closed,
 }
 
 impl Shard {
@@ -212,8 +213,17 @@ impl Shard {
                 self.blocked -= 1;
                 self.resume(bytes, stream);
             }
-            SlowPath::Relay => {}
+            SlowPath::Closed => {}
         }
+    }
+
+    /// Closes a client after it has had time to read the end of its response.
+    fn linger(&mut self, client: OwnedFd) {
+        let shared = Arc::clone(&self.shared);
+        self.slow_paths.spawn(async move {
+            linger(client, &shared.lingering).await;
+            SlowPath::Closed
+        });
     }
 }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use daemon_kit::RateLimitedLog;
+use tokio::sync::Semaphore;
 
 use crate::accept_token::AcceptToken;
 use crate::answer::Answer;
@@ -26,4 +27,6 @@ pub(crate) struct Shared {
     /// Maximum number of open streams.
     pub(crate) capacity: u64,
     pub(crate) write_timeout: Duration,
+    /// Permits for clients that are closed with a delay: they use reserved descriptors.
+    pub(crate) lingering: Semaphore,
 }

@@ -52,6 +52,10 @@ impl Stream {
         }
     }
 
+    pub(crate) fn into_client(self) -> OwnedFd {
+        self.client
+    }
+
     pub(crate) fn due(&self) -> u64 {
         self.due
     }

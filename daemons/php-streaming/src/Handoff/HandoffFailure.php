@@ -20,6 +20,8 @@ enum HandoffFailure: string
     case NoDescriptor = 'no_descriptor';
     case NotAStreamSocket = 'not_a_stream_socket';
     case OutOfDescriptors = 'out_of_descriptors';
+    /** Never counted here: all daemons have the same reasons, so that one query works for each. */
+    case PeerRefused = 'peer_refused';
     // These do not prevent the stream.
     case InvalidJson = 'invalid_json';
     case SurplusDescriptors = 'surplus_descriptors';
@@ -47,6 +49,7 @@ enum HandoffFailure: string
             self::NoDescriptor => 'the message contains no descriptor',
             self::NotAStreamSocket => 'the descriptor is not a stream socket',
             self::OutOfDescriptors => 'no free descriptor: raise the limit of open files (ulimit -n)',
+            self::PeerRefused => 'the sender may not hand over clients',
             self::InvalidJson => 'the payload is not a JSON object with the known keys; defaults are used',
             self::SurplusDescriptors => 'the message contains more than one descriptor; the first is used',
         };

@@ -9,6 +9,7 @@ use Drover\Streaming\Log;
 use Drover\Streaming\Loop\EpollDriver;
 use Drover\Streaming\Metrics\Metrics;
 use Drover\Streaming\Options\SocketType;
+use Drover\Streaming\Stream\Closer;
 use Drover\Streaming\Stream\DelayQueue;
 use Drover\Streaming\Stream\FiberPool;
 use Drover\Streaming\Stream\ResponseHead;
@@ -41,6 +42,7 @@ final class HandoffServer
         private readonly Listener $listener,
         private readonly SocketType $type,
         private readonly FiberPool $fibers,
+        private readonly Closer $closer,
         private readonly DelayQueue $queue,
         private readonly Metrics $metrics,
         /** The maximum number of open streams. */
@@ -192,9 +194,10 @@ final class HandoffServer
         if ($this->metrics->tryStartStream($this->capacity)) {
             $this->fibers->add($client, $request, $now);
         } else {
-            // A fresh socket takes the response at once; if it does not, the client only sees the close.
+            // A fresh socket takes the response at once; if it does not, the client only sees the close. More may be on
+            // its way from a client that has just connected.
             $this->system->send($client, ResponseHead::REFUSAL);
-            $this->system->close($client);
+            $this->closer->linger($client);
         }
     }
 

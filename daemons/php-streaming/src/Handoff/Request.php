@@ -14,8 +14,8 @@ final class Request
 
     /** NULs, which Apache sends without data, and the white space of JSON. */
     private const PADDING = "\0 \t\n\r";
-    /** The maximum depth of unknown keys. Freeing much deeper values could exhaust PHP's own stack. */
-    private const DEPTH = 512;
+    /** The maximum depth of objects and lists, the payload itself included: PHP counts one level more. */
+    private const DEPTH = 128;
 
     /** @param array<string> $responseHeaders values by name */
     public function __construct(

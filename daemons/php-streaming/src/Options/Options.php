@@ -139,7 +139,7 @@ final class Options
             new Option('messageCount', ['--message-count'], 'DAEMON_MESSAGE_COUNT', 'NUMBER', '18', 'Send this many events per stream; 0 sends only the head and the end mark', static fn (string $text) => Values::number($text, 0, 0xffffffff)),
             new Option('messageDelay', ['--message-delay'], 'DAEMON_MESSAGE_DELAY', 'DURATION', '50ms', 'Wait this long between two events, such as 50ms or 5625ms', $duration),
             new Option('writeTimeout', ['--write-timeout'], 'DAEMON_WRITE_TIMEOUT', 'DURATION', '30s', 'Fail a stream if one write to the client takes longer than this', $duration),
-            new Option('shutdownGrace', ['--shutdown-grace'], 'DAEMON_SHUTDOWN_GRACE', 'DURATION', '30s', 'Let streams finish for up to this long after SIGTERM or SIGINT; a second signal ends them at once', $duration),
+            new Option('shutdownGrace', ['--shutdown-grace'], 'DAEMON_SHUTDOWN_GRACE', 'DURATION', '30s', 'Let streams finish for up to this long after SIGTERM, SIGINT or SIGHUP; a second signal ends them at once', $duration),
             new Option('benchmark', ['--benchmark'], 'DAEMON_BENCHMARK', null, 'false', 'Serve no metrics, and print a summary at the end', Values::boolean(...)),
         ];
     }

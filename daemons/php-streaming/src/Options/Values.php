@@ -116,6 +116,11 @@ final class Values
 
     public static function path(string $text): string
     {
+        if (str_starts_with($text, '@')) {
+            throw new UsageError(
+                'abstract sockets (@…) are not supported: name a file, for instance /run/streaming-daemon.sock',
+            );
+        }
         return $text !== '' ? $text : throw new UsageError('write a path, for instance /var/run/streaming-daemon.sock');
     }
 

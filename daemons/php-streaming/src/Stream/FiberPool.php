@@ -7,7 +7,6 @@ namespace Drover\Streaming\Stream;
 use Closure;
 use Drover\Streaming\Handoff\Request;
 use Drover\Streaming\Metrics\Metrics;
-use Drover\Streaming\System\System;
 use Fiber;
 
 /**
@@ -28,7 +27,7 @@ final class FiberPool
     private readonly Closure $body;
 
     public function __construct(
-        private readonly System $system,
+        private readonly Closer $closer,
         private readonly Metrics $metrics,
         private readonly Response $response,
         private readonly DelayQueue $queue,
@@ -67,7 +66,7 @@ final class FiberPool
             } else {
                 $this->metrics->streamFailed($failure);
             }
-            $this->system->close($stream->client);
+            $this->closer->close($stream->client);
             $stream = null;
             if (count($this->idle) < self::MAX_IDLE) {
                 $this->idle[] = Fiber::getCurrent();

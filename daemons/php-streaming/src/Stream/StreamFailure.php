@@ -17,6 +17,9 @@ enum StreamFailure: string
     case Network = 'network';
     /** The client socket could not be watched. */
     case Other = 'other';
+    /** These are never counted here: all daemons have the same reasons, so that one query works for each. */
+    case Backend = 'backend';
+    case BackendTimeout = 'backend_timeout';
 
     public static function fromErrno(int $error): self
     {

@@ -39,8 +39,11 @@ final class System
     private const SCM_RIGHTS = 1;
     private const IPPROTO_TCP = 6;
     private const TCP_NODELAY = 1;
+    private const SHUT_WR = 1;
+    private const MSG_PEEK = 0x2;
     private const MSG_CTRUNC = 0x8;
     private const MSG_TRUNC = 0x20;
+    private const MSG_DONTWAIT = 0x40;
     private const MSG_CMSG_CLOEXEC = 0x40000000;
     /** Without blocking and without SIGPIPE. O_NONBLOCK would also change the socket for its sender. */
     private const SEND_FLAGS = 0x40 | 0x4000;
@@ -162,6 +165,25 @@ final class System
     {
         $sent = $this->libc->send($socket, $bytes, strlen($bytes), self::SEND_FLAGS);
         return $sent < 0 ? -$this->error() : $sent;
+    }
+
+    /** Shuts down the sending side of a connection. */
+    public function endSending(int $socket): void
+    {
+        $this->libc->shutdown($socket, self::SHUT_WR);
+    }
+
+    /** Returns true if data has been received that nobody has read. */
+    public function hasUnread(int $socket): bool
+    {
+        return $this->libc->recv($socket, $this->buffer, 1, self::MSG_PEEK | self::MSG_DONTWAIT) > 0;
+    }
+
+    /** Drops received data. Returns false at the end of the connection. */
+    public function dropReceived(int $socket): bool
+    {
+        $bytes = $this->checked($this->libc->recv($socket, $this->buffer, $this->room, self::MSG_DONTWAIT));
+        return $bytes > 0 || $bytes === -self::EAGAIN;
     }
 
     /** Receives up to `$room` bytes without blocking. Returns a message or an error. */

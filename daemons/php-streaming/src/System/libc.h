@@ -40,6 +40,7 @@ int accept4(int listener, void *address, void *length, int flags);
 int shutdown(int socket, int how);
 int close(int descriptor);
 ssize_t send(int socket, const char *bytes, size_t length, int flags);
+ssize_t recv(int socket, char *bytes, size_t length, int flags);
 ssize_t recvmsg(int socket, struct msghdr *message, int flags);
 ssize_t read(int descriptor, char *buffer, size_t length);
 int getsockopt(int socket, int level, int option, int *value, uint32_t *length);

@@ -13,7 +13,7 @@ use crate::expect::{Expect, Expected};
 use crate::outcome::{self, count};
 use crate::shared::{Shared, Timeouts};
 use crate::spec::{DRIFT, FIRST_BYTE, FIRST_EVENT, GAP, STREAM, TAKE};
-use fdpass_client::sse::{Fault, Reader, Seen};
+use fdpass_client::sse::{Fault, Reader, Rest, Seen};
 
 /// A stream in flight.
 #[derive(Debug)]
@@ -46,12 +46,8 @@ pub(crate) struct Stream {
     bytes: u32,
     /// Bytes of its records.
     body: u32,
-    /// A record cut by a read: rare, so it is a pointer.
-    #[expect(
-        clippy::box_collection,
-        reason = "8 bytes in every stream where a Vec is 24"
-    )]
-    cut: Option<Box<Vec<u8>>>,
+    /// A record cut by a read, or a framed body: rare, so it is a pointer.
+    rest: Option<Box<Rest>>,
 }
 
 /// The reading behaviour of a client.
@@ -102,7 +98,7 @@ impl Stream {
             event: handed,
             bytes: 0,
             body: 0,
-            cut: None,
+            rest: None,
         }
     }
 
@@ -219,28 +215,17 @@ impl Stream {
 
     fn read(&mut self, bytes: &[u8], expected: &mut Expected) -> Result<Seen, Fault> {
         self.bytes = self.bytes.saturating_add(bytes.len() as u32);
-        let Some(mut cut) = self.cut.take() else {
-            return self.take(bytes, expected);
-        };
-        cut.extend_from_slice(bytes);
-        self.take(&cut, expected)
-    }
-
-    fn take(&mut self, bytes: &[u8], expected: &mut Expected) -> Result<Seen, Fault> {
-        let seen = self.reader.read(bytes)?;
-        if !seen.rejected {
-            let records = &bytes[seen.head..seen.consumed];
-            expected.take(self.body as usize, records)?;
-            self.body = self.body.saturating_add(records.len() as u32);
-        }
-        let rest = &bytes[seen.consumed..];
-        self.cut = (!rest.is_empty()).then(|| Box::new(rest.to_vec()));
-        Ok(seen)
+        let body = &mut self.body;
+        self.reader.read(bytes, &mut self.rest, |records| {
+            expected.take(*body as usize, records)?;
+            *body = body.saturating_add(records.len() as u32);
+            Ok(())
+        })
     }
 
     /// Returns true if the stream has reached its end marker.
     fn complete(&self) -> bool {
-        self.reader.done() && self.cut.is_none()
+        self.reader.done() && self.rest.is_none()
     }
 }
 

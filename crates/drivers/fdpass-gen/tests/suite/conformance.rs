@@ -136,11 +136,19 @@ fn a_daemon_that_drops_its_streams_on_sigterm_is_found() {
         ("on SIGTERM: open streams finish", "without"),
         ("on SIGTERM: exit code 0", "killed by SIGTERM"),
         ("on SIGTERM: the socket file is removed", "still there"),
+        ("on SIGHUP: open streams finish", "without"),
     ] {
         let (code, tap) = conformance(Fault::None, case);
         assert_eq!(code, Some(1), "{tap}");
         assert!(tap.contains(word), "{word:?} is not in:\n{tap}");
     }
+}
+
+#[test]
+fn a_close_that_resets_a_client_is_found() {
+    let (code, tap) = conformance(Fault::None, "client with unread data");
+    assert_eq!(code, Some(1), "{tap}");
+    assert!(tap.contains("ECONNRESET"), "{tap}");
 }
 
 #[test]

@@ -18,6 +18,10 @@ fn a_wrong_call_is_named_with_its_remedy() {
                 &["--socket /no/such.sock", "start the daemon first"],
             ),
             refused(&["--socket", &long], &["107 bytes", "use a shorter path"]),
+            refused(
+                &["--socket", "@name"],
+                &["--socket @name", "abstract sockets", "name a file"],
+            ),
             refused(&["--socket", not_a_socket], &["--socket", not_a_socket]),
             refused(&["go-streaming"], &["did you mean --daemon go-streaming?"]),
             refused(&["my.toml"], &["did you mean the plan --plan my.toml?"]),

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use fdpass_client::transcript::Transcript;
+use harness_testing::program::ended_with;
 use harness_testing::result::{self, ResultFile};
 use nix::sys::socket::SockType;
 use serde_json::{Value, json};
@@ -76,6 +77,57 @@ fn a_right_stream_is_completed_on_both_socket_types_and_with_tcp_clients() {
             );
         }
     }
+}
+
+#[test]
+fn a_framed_answer_ends_without_its_connection() {
+    let records: String = (0..3).map(|number| record(&number.to_string())).collect();
+    let body = format!("{records}data: [DONE]\n\n");
+    let chunks = format!("{:x}\r\n{body}\r\n0\r\n\r\n", body.len());
+    let length = format!("Content-Length: {}", body.len());
+    for (field, body) in [("Transfer-Encoding: chunked", chunks), (&length, body)] {
+        let answer = format!("{}{body}", HEAD.replace("Connection: close", field));
+        let (_, json) = run(SockType::Stream, move || vec![now(answer.clone())], &[]);
+        assert_eq!(json["connections_completed"], STREAMS, "{field}");
+        assert_eq!(json["result"]["counts"]["equal_to_first"], STREAMS);
+    }
+}
+
+#[test]
+fn an_answer_that_cannot_be_read_is_named_before_the_load_without_a_dump() {
+    let long = format!("{HEAD}{}\n\n", "x".repeat(100_000));
+    for (answer, words) in [
+        (
+            "HTTP/1.1 429 Too Many Requests\r\nRetry-After: 3\r\n\r\n",
+            ["status 429 (Retry-After: 3)", "--data"],
+        ),
+        (&long, ["a line is not a field", "protocol_sse in \"xxx"]),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let steps = vec![now(answer), end()];
+        let script = move |_| steps.clone();
+        let target = Target::start(&folder.path().join("s"), SockType::Stream, script);
+        let output = drive::on(folder.path(), &target).output().unwrap();
+        let message = ended_with(&output, 1, &words, &answer.len());
+        assert!(message.len() < 1_000, "{message}");
+    }
+}
+
+#[test]
+fn the_first_status_that_is_refused_in_a_load_is_named_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let answer = "HTTP/1.1 429 Too Many Requests\r\nRetry-After: 3\r\n\r\n";
+    let script = move |handoff| match handoff {
+        0 => right(3),
+        _ => vec![now(answer), end()],
+    };
+    let target = Target::start(&folder.path().join("s"), SockType::Stream, script);
+    let mut program = drive::on(folder.path(), &target);
+    program.args(["--connections", "20", "--ramp-up", "100ms", "--hold", "0s"]);
+    let output = program.output().unwrap();
+    let status = "status 429 (Retry-After: 3)";
+    let message = ended_with(&output, 1, &[status], &answer);
+    assert_eq!(message.matches(status).count(), 1, "{message}");
 }
 
 #[test]

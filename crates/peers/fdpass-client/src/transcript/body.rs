@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
+use serde_json::value::RawValue;
 
 use super::Transcript;
 
@@ -23,14 +24,17 @@ pub struct Body {
 }
 
 /// The keys of a payload that the mock backend answers to.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default)]
 struct Request {
-    user_id: Option<i64>,
-    prompt: Option<String>,
-    /// Not part of the body: a payload whose headers are not strings is invalid as a whole.
-    #[serde(rename = "response_headers")]
-    _response_headers: Option<BTreeMap<String, String>>,
+    user_id: i64,
+    prompt: String,
 }
+
+/// An object in JSON. Of equal keys the last one counts.
+type Object<'a> = BTreeMap<String, &'a RawValue>;
+
+/// Maximum depth of objects and lists, the payload itself included.
+const DEPTH_LIMIT: usize = 127;
 
 impl Body {
     /// Computes the answer to a payload; an invalid one is answered like an empty one.
@@ -40,12 +44,12 @@ impl Body {
         let mut events = default.answer.into_iter().skip(1);
         let greeting = events.next().unwrap_or_default();
         let greeting = greeting.split("benchmark test").next().unwrap_or_default();
-        let prompt = excerpt(request.prompt.unwrap_or_default());
+        let prompt = excerpt(request.prompt);
         let prompt = serde_json::Value::from(prompt).to_string();
         let opening = format!(
             "{greeting}{}\"}}\n\ndata: {{\"content\":\"User ID: {}\"}}\n\n",
             &prompt[1..prompt.len() - 1],
-            request.user_id.unwrap_or(0)
+            request.user_id
         );
         let mut lines: Vec<Vec<u8>> = events.skip(1).map(String::into_bytes).collect();
         lines.pop();
@@ -85,14 +89,52 @@ impl Body {
 }
 
 impl Request {
-    /// Parses a payload; `None` if it is not a JSON object.
+    /// Parses a payload; `None` if it is invalid.
     fn parse(payload: &[u8]) -> Option<Self> {
-        let is_content = |byte: &u8| !matches!(byte, 0 | b' ' | b'\t' | b'\n' | b'\r');
-        let start = payload.iter().position(is_content)?;
-        let end = payload.iter().rposition(is_content)?;
-        let object = Some(&payload[start..=end]).filter(|text| text.starts_with(b"{"))?;
-        serde_json::from_slice(object).ok()
+        let is_blank = |sign| matches!(sign, '\0' | ' ' | '\t' | '\n' | '\r');
+        let text = std::str::from_utf8(payload).ok()?;
+        let keys: Object<'_> = serde_json::from_str(text.trim_matches(is_blank)).ok()?;
+        keys.values().try_for_each(|value| check(value, 1))?;
+        let value = |key| keys.get(key).map(|value| value.get());
+        let value = |key| value(key).filter(|value| *value != "null");
+        let headers: Object<'_> = parsed(value("response_headers"))?;
+        let mut headers = headers.values();
+        if !headers.all(|header| header.get().starts_with('"')) {
+            return None;
+        }
+        Some(Self {
+            user_id: value("user_id").map_or(Some(0), |digits| digits.parse().ok())?,
+            prompt: parsed(value("prompt"))?,
+        })
     }
+}
+
+/// Parses a value; an absent one is the default.
+fn parsed<'a, T: Default + Deserialize<'a>>(value: Option<&'a str>) -> Option<T> {
+    value.map_or_else(
+        || Some(T::default()),
+        |text| serde_json::from_str(text).ok(),
+    )
+}
+
+/// Checks that each text in a value is valid, and that it is not nested too deeply.
+fn check(value: &RawValue, depth: usize) -> Option<()> {
+    let text = value.get();
+    let inner = match text.as_bytes() {
+        [b'"', ..] => return serde_json::from_str::<String>(text).ok().map(drop),
+        [b'{', ..] => serde_json::from_str::<Object<'_>>(text)
+            .ok()?
+            .into_values()
+            .collect(),
+        [b'[', ..] => serde_json::from_str::<Vec<&RawValue>>(text).ok()?,
+        _ => return Some(()),
+    };
+    if depth == DEPTH_LIMIT {
+        return None;
+    }
+    inner
+        .into_iter()
+        .try_for_each(|value| check(value, depth + 1))
 }
 
 /// Returns the prompt as the first event repeats it: cut between two characters.

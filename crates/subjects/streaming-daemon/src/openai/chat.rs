@@ -8,11 +8,13 @@ use hyper::header::HeaderValue;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use crate::request::{headers, integer};
+
 /// The keys of a handoff that this backend uses. Unknown keys are ignored; `null` counts as absent.
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct Chat<'a> {
     /// Unused here, but its type is checked.
-    #[serde(rename = "user_id")]
+    #[serde(rename = "user_id", default, deserialize_with = "integer")]
     _user_id: Option<i64>,
     #[serde(borrow)]
     prompt: Option<Cow<'a, str>>,
@@ -23,6 +25,7 @@ pub(crate) struct Chat<'a> {
     max_tokens: Option<u64>,
     temperature: Option<f64>,
     test_pattern: Option<Cow<'a, str>>,
+    #[serde(default, deserialize_with = "headers")]
     pub(crate) response_headers: Option<BTreeMap<String, String>>,
 }
 

@@ -121,6 +121,8 @@ impl Shard {
             self.begin(handoff.client, handoff.work, now);
         } else {
             reject(&handoff.client);
+            // More may be on its way from a client that has just connected.
+            self.linger(handoff.client);
         }
     }
 
@@ -134,7 +136,7 @@ impl Shard {
                 let relay = relay(Arc::clone(&self.shared), openai, client, order, now);
                 self.slow_paths.spawn(async {
                     relay.await;
-                    SlowPath::Relay
+                    SlowPath::Closed
                 });
             }
         }

@@ -4,6 +4,7 @@ use std::collections::binary_heap::PeekMut;
 
 use super::{Shard, SlowPath};
 use crate::answer::Answer;
+use crate::client::has_unread;
 use crate::clock;
 use crate::failure::StreamFailure;
 use crate::metrics::Metrics;
@@ -73,7 +74,9 @@ impl Shard {
                     // Counted before the client is closed, so that the page already includes it when the client sees
                     // its end, and its slot is free.
                     sent.report(metrics);
-                    complete(&PeekMut::pop(stream), answer, metrics);
+                    let stream = PeekMut::pop(stream);
+                    complete(&stream, answer, metrics);
+                    self.close(stream);
                 }
             }
             Step::Blocked(bytes, rest) => {
@@ -85,6 +88,13 @@ impl Shard {
                 metrics.stream_failed(failure);
                 PeekMut::pop(stream);
             }
+        }
+    }
+
+    fn close(&mut self, stream: Stream) {
+        let client = stream.into_client();
+        if has_unread(&client) {
+            self.linger(client);
         }
     }
 
@@ -109,6 +119,7 @@ impl Shard {
         };
         if stream.is_over(answer) {
             complete(&stream, answer, metrics);
+            self.close(stream);
         } else {
             self.streams.push(stream);
         }

@@ -153,6 +153,19 @@ fn backend_metric(daemon: &Running, name: &str) -> u64 {
 }
 
 #[test]
+fn a_client_with_unread_data_reads_its_whole_response() {
+    let llm = Llm::start(Transport::Unix, |_| {});
+    for (base, end) in [(llm.base.as_str(), DONE), ("unix:/none", BAD_GATEWAY)] {
+        let daemon = start_on(base, Http::One, |_| {});
+        let (mut ours, theirs) = client();
+        ours.write_all(b"unread").unwrap();
+        pass(&daemon.connect(), b"{}", &[theirs.as_raw_fd()]);
+        drop(theirs);
+        assert!(read_all(ours).ends_with(end), "{base}");
+    }
+}
+
+#[test]
 fn every_pattern_comes_through_on_every_way_to_the_backend() {
     let whole = [
         "plain",

@@ -131,6 +131,19 @@ fn a_second_signal_ends_at_once() {
     read_all(client);
 }
 
+/// Otherwise SIGTERM would be the second signal, which ends the stream.
+#[test]
+fn a_hang_up_that_is_ignored_at_the_start_stays_ignored() {
+    let mut daemon = Process::start("trap '' HUP;", &[("DAEMON_MESSAGE_DELAY", "20ms")]);
+    let mut client = daemon.hand_over();
+    client.read_exact(&mut [0; 119]).unwrap();
+    daemon.signal(Signal::SIGHUP);
+    daemon.signal(Signal::SIGTERM);
+    let (code, printed) = daemon.wait();
+    assert_eq!(code, Some(0));
+    assert!(printed.contains("completed: 1\n"), "{printed}");
+}
+
 #[test]
 fn the_benchmark_summary_adds_up() {
     let mut daemon = Process::start("", &[("DAEMON_MESSAGE_COUNT", "0")]);
