@@ -11,6 +11,7 @@ use harness::failure::Failure;
 use harness::{launcher, output};
 use measure::report::{Format, list_of_names};
 use measure::similar::similar;
+use measure::warning::Kind;
 
 use crate::folder::RESULTS;
 use crate::{
@@ -209,6 +210,10 @@ impl ReportArgs {
 fn import_all(options: &import::ImportOptions) -> Result<u8, Failure> {
     for imported in import::read(options).map_err(Failure::Call)? {
         let path = import::write(&imported, options).map_err(Failure::Call)?;
+        let warnings = imported.result.warnings.iter();
+        for audit in warnings.filter(|warning| warning.kind == Kind::Audit) {
+            output::note(&format!("{}: {}", path.display(), audit.message));
+        }
         print(&format!("{}\n", path.display()))?;
     }
     Ok(exit::FINE)
