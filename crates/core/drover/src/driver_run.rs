@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::path::Path;
 
+use harness::command_line::{SUITE_COMMAND, command_line};
 use harness::signals::Signals;
 use harness::store;
 use measure::result::RunResult;
@@ -49,6 +50,7 @@ pub(crate) async fn run(
         .arg("--into")
         .arg(run.id.folder(folder.path()))
         .arg("--quiet");
+    command.env(SUITE_COMMAND, command_line("drover"));
     if let Some(address) = metrics_addr {
         command.args(["--metrics-addr", &address.to_string()]);
     }
