@@ -93,7 +93,12 @@ fn outcome(folder: &Folder, id: &RunId, ending: &Ending) -> Outcome {
                 Some(code) if code == i32::from(harness::failure::LIMIT) => FailureKind::Limit,
                 _ => FailureKind::Failed,
             },
-            reason: match ending.stderr.trim_start_matches("error: ") {
+            // A long build has a line before the error.
+            reason: match ending
+                .stderr
+                .split_once("error: ")
+                .map_or(&*ending.stderr, |(_, error)| error)
+            {
                 "" => format!("the driver ended without a result or an error message ({status})"),
                 stderr => stderr.to_owned(),
             },
