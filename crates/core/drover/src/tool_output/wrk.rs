@@ -3,6 +3,7 @@
 //! Sources: `main` and `print_stats…` in wrk's `wrk.c`, and real output of wrk 4.1.0. For wrk2 the format is taken from
 //! its README.
 
+use measure::units;
 use serde_json::json;
 
 use super::{Rate, Times, ToolReport, length, to_count};
@@ -47,6 +48,8 @@ struct Parser {
     part: Option<LatencyPart>,
     is_wrk2: bool,
     requests: Option<u64>,
+    /// The planned length of the run.
+    planned_s: f64,
     began: bool,
     load: bool,
     ended: bool,
@@ -111,6 +114,7 @@ impl Parser {
 
     fn begin(&mut self, length: &str, url: &str) {
         self.began = true;
+        self.planned_s = time(length);
         self.run.sentence = format!("for {length} at {url}");
         self.run.plan.insert("duration", json!(length));
         self.run.plan.insert("url", json!(url));
@@ -296,6 +300,11 @@ impl Parser {
         let of_tool = if self.is_wrk2 { CALIBRATED } else { CORRECTED };
         pitfalls.push(of_tool.to_owned());
         pitfalls.push(STATUS.to_owned());
+        // wrk prints whole minutes and hours: 90 s are `2m`.
+        if self.run.wall_s < 0.7 * self.planned_s {
+            let [wall, planned] = [self.run.wall_s, self.planned_s].map(units::seconds);
+            pitfalls.push(format!("it was interrupted after {wall} of {planned}"));
+        }
         if late > 0 {
             pitfalls.push(format!("wrk's percentiles exclude {late} answers that arrived after the timeout, and none of its figures includes requests that were never answered"));
         } else if timeout > 0 {

@@ -20,13 +20,14 @@ use crate::support::assert_contains;
 #[path = "../../../measure/tests/suite/example/result.rs"]
 mod example;
 
-const FILES: [&str; 18] = [
+const FILES: [&str; 19] = [
     "wrk-good.txt",
     "wrk-404.txt",
     "wrk-plain.txt",
     "wrk-errors.txt",
     "wrk-late.txt",
     "wrk-script.txt",
+    "wrk-interrupted.txt",
     "k6-callback.json",
     "k6-tags.json",
     "k6-good.json",
@@ -196,6 +197,16 @@ fn the_output_of_a_script_of_wrk_is_not_part_of_the_report() {
     assert_eq!(operations(&result), [36_344, 36_344, 0, 0]);
     assert_series(&result, "service", &json!({ "p50_ns": 48_000 }));
     assert_eq!(left_out(&result), None);
+}
+
+#[test]
+fn an_interrupted_run_of_wrk_is_named() {
+    // 100 s were asked for, which wrk prints as minutes.
+    let interrupted = "interrupted after 2.02 s of 120 s";
+    assert_contains(&outcome(&read("wrk-interrupted.txt")), &[interrupted]);
+    for file in FILES.iter().filter(|file| **file != "wrk-interrupted.txt") {
+        assert!(!outcome(&read(file)).contains("interrupted"), "{file}");
+    }
 }
 
 #[test]

@@ -355,7 +355,7 @@ impl Warning {
         (!figures.is_empty()).then(|| {
             Kind::Audit.suspect(
                 format!("left out of the figures of {tool}: {}", figures.join("; ")),
-                "check whether the file was edited; the tool's own output is stored with the result",
+                "compare the tool's own output, which is stored with the result",
             )
         })
     }
