@@ -9,6 +9,7 @@ use harness::cli::{MergeOptions, complete, exit_with, explain, refuse, write_pag
 use harness::failure::Failure;
 use harness::{launcher, output};
 use measure::report::{Format, list_of_names};
+use measure::warning::Kind;
 
 use crate::folder::RESULTS;
 use crate::{
@@ -210,6 +211,10 @@ impl ReportArgs {
 fn import_all(options: &import::ImportOptions) -> Result<u8, Failure> {
     for imported in import::read(options).map_err(Failure::Call)? {
         let path = import::write(&imported, options).map_err(Failure::Call)?;
+        let warnings = imported.result.warnings.iter();
+        for audit in warnings.filter(|warning| warning.kind == Kind::Audit) {
+            output::note(&format!("{}: {}", path.display(), audit.message));
+        }
         print(&format!("{}\n", path.display()))?;
     }
     Ok(exit::FINE)

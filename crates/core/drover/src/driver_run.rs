@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::path::Path;
 
+use harness::command_line::{SUITE_COMMAND, command_line};
 use harness::signals::Signals;
 use harness::store;
 use measure::result::RunResult;
@@ -49,6 +50,7 @@ pub(crate) async fn run(
         .arg("--into")
         .arg(run.id.folder(folder.path()))
         .arg("--quiet");
+    command.env(SUITE_COMMAND, command_line("drover"));
     if let Some(address) = metrics_addr {
         command.args(["--metrics-addr", &address.to_string()]);
     }
@@ -91,7 +93,12 @@ fn outcome(folder: &Folder, id: &RunId, ending: &Ending) -> Outcome {
                 Some(code) if code == i32::from(harness::failure::LIMIT) => FailureKind::Limit,
                 _ => FailureKind::Failed,
             },
-            reason: match ending.stderr.trim_start_matches("error: ") {
+            // A long build has a line before the error.
+            reason: match ending
+                .stderr
+                .split_once("error: ")
+                .map_or(&*ending.stderr, |(_, error)| error)
+            {
                 "" => format!("the driver ended without a result or an error message ({status})"),
                 stderr => stderr.to_owned(),
             },

@@ -127,7 +127,7 @@ fn text(file: &Path) -> anyhow::Result<String> {
     );
     String::from_utf8(bytes).ok().with_context(|| {
         format!(
-            "{}: is not text: expected the output of wrk, or JSON of k6 or oha",
+            "{}: is not text in UTF-8: expected the output of wrk, or JSON of k6 or oha",
             file.display()
         )
     })

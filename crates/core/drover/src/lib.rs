@@ -34,9 +34,3 @@ mod search;
 mod steps;
 mod suite_report;
 mod watch;
-
-/// Quotes a word for a POSIX shell, if it needs to be.
-fn quoted(word: &str) -> String {
-    let quoted = shlex::try_quote(word).expect("neither arguments nor paths contain NUL");
-    quoted.into_owned()
-}

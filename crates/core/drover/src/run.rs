@@ -332,9 +332,7 @@ impl<'a> Runner<'a> {
         planned: &[PlannedRun],
         able: &[String],
     ) -> anyhow::Result<()> {
-        let others = planned.iter().filter(|other| other.id != run.id);
-        let after = self.left(others, able)?;
-        self.run_one(run, number, Some(after)).await?;
+        self.run_one(run, number, Some((planned, able))).await?;
         Ok(())
     }
 
@@ -344,17 +342,20 @@ impl<'a> Runner<'a> {
         able.contains(&id.daemon) && !is_settled
     }
 
-    /// Estimates the duration of the runs that remain among these. Each INVALID run counts once more: whether it is
-    /// made again after that is not known.
-    fn left<'r>(
+    /// Estimates the duration of the runs after the current attempt at one, with the expected further attempts at INVALID
+    /// runs.
+    fn after(
         &mut self,
-        runs: impl Iterator<Item = &'r PlannedRun>,
+        current: &RunId,
+        planned: &[PlannedRun],
         able: &[String],
     ) -> anyhow::Result<Duration> {
         let mut left = Duration::ZERO;
-        for run in runs {
+        for run in planned {
             if self.is_open(&run.id, able) || self.is_retried(&run.id) {
-                left += self.about(run)?;
+                let is_running = run.id == *current && !self.record.has_ended(current);
+                let attempts = self.expected_attempts(&run.id) - f64::from(is_running);
+                left += self.about(run)?.mul_f64(attempts);
             }
         }
         Ok(left)
@@ -380,20 +381,23 @@ impl<'a> Runner<'a> {
     }
 
     /// Performs one run and records its outcome. Returns the driver's exit code and the result, if there is one.
+    /// `matrix` has all planned runs and the daemons that can be run; it is absent in a search.
     async fn run_one(
         &mut self,
         run: &PlannedRun,
         number: usize,
-        after: Option<Duration>,
+        matrix: Option<(&[PlannedRun], &[String])>,
     ) -> anyhow::Result<Option<(u8, RunResult)>> {
-        let now = RunProgress {
+        let mut now = RunProgress {
             number,
             total: self.suite.spec.total(),
             id: run.id.clone(),
             repeat: self.suite.spec.repeat,
             attempt: self.record.attempts_set_aside(&run.id) + 1,
             about: self.about(run)?,
-            after,
+            after: matrix
+                .map(|(planned, able)| self.after(&run.id, planned, able))
+                .transpose()?,
             began: clock::now(),
         };
         let outcome = match driver_run::reuse_result(&self.folder, &run.id) {
@@ -414,7 +418,11 @@ impl<'a> Runner<'a> {
             }
         };
         self.record.running = None;
-        let result = self.record_outcome(&now, outcome);
+        let (how, result) = self.record_outcome(&now.id, outcome);
+        if let Some((planned, able)) = matrix {
+            now.after = Some(self.after(&run.id, planned, able)?);
+        }
+        self.progress.ended(&now, &how);
         self.write_record()?;
         Ok(result)
     }
@@ -425,17 +433,20 @@ impl<'a> Runner<'a> {
         )
     }
 
-    fn record_outcome(&mut self, now: &RunProgress, outcome: Outcome) -> Option<(u8, RunResult)> {
-        let id = &now.id;
+    /// Records how a run has ended. Returns it in words, and the driver's exit code and the result, if there is one.
+    fn record_outcome(
+        &mut self,
+        id: &RunId,
+        outcome: Outcome,
+    ) -> (String, Option<(u8, RunResult)>) {
         match outcome {
             Outcome::Interrupted => {
                 self.interrupted = true;
-                self.progress.ended(now, "interrupted");
-                None
+                ("interrupted".to_owned(), None)
             }
             Outcome::Unreached { why, reason } => {
                 let first = reason.lines().next().unwrap_or_default();
-                self.progress.ended(now, &format!("not measured: {first}"));
+                let how = format!("not measured: {first}");
                 self.record.unreached.push(Unreached {
                     daemon: id.daemon.clone(),
                     level: id.level.clone(),
@@ -443,15 +454,9 @@ impl<'a> Runner<'a> {
                     why,
                     reason,
                 });
-                None
+                (how, None)
             }
             Outcome::Measured { exit, result } => {
-                let operations = &result.operations;
-                let how = format!(
-                    "{} · {} ok",
-                    result.verdict,
-                    measure::units::count(operations.ok)
-                );
                 self.record.runs.push(Ended {
                     id: id.clone(),
                     exit,
@@ -463,8 +468,9 @@ impl<'a> Runner<'a> {
                 } else {
                     ""
                 };
-                self.progress.ended(now, &format!("{how}{again}"));
-                Some((exit, *result))
+                let ok = measure::units::count(result.operations.ok);
+                let how = format!("{} · {ok} ok{again}", result.verdict);
+                (how, Some((exit, *result)))
             }
         }
     }

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::ensure;
+use harness::command_line::quoted;
 use harness::output;
 use harness::page::{self, PAGE};
 use harness::store::{self, RESULT};
@@ -12,7 +13,6 @@ use measure::suite::{Suite, Unreached};
 use measure::units;
 
 use crate::folder::RESULTS;
-use crate::quoted;
 use crate::record::{CapacityResult, Record, RunId};
 use crate::search::TRIES;
 

@@ -7,18 +7,21 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
-use measure::imported::{Imported, SeriesSummary};
+use measure::imported::Imported;
 use measure::machine::Machine;
 use measure::result::{DaemonInfo, Operations, RunResult, SCHEMA, ThresholdResult};
 use measure::spec::{Spec, Text};
+use measure::units;
 use measure::warning::{EndedBy, Warning, verdict};
 
 mod k6;
 mod oha;
 mod spec;
+mod times;
 mod wrk;
 
 use spec::SPEC;
+use times::Times;
 
 /// A load generator whose output can be imported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -114,9 +117,10 @@ pub struct Subject {
 /// The text is not complete output of such a tool.
 pub fn import(text: &str, tool: Option<Tool>, subject: &Subject) -> Result<RunResult, Error> {
     let tool = tool.or_else(|| Tool::detect(text)).ok_or(Error::Foreign)?;
-    let run = tool
+    let mut run = tool
         .read(text)
         .map_err(|problem| Error::Malformed { tool, problem })?;
+    run.judge();
     Ok(run.result(subject, hash(text)))
 }
 
@@ -139,13 +143,74 @@ struct ToolReport {
     missed: u64,
     counts: BTreeMap<String, u64>,
     times: String,
-    series: Vec<SeriesSummary>,
+    series: Vec<Times>,
+    rates: Vec<Rate>,
+    /// The figures that can't be true, with the reason.
+    left_out: Vec<String>,
     thresholds: Vec<ThresholdResult>,
     /// Known pitfalls of this report.
     pitfalls: Vec<String>,
 }
 
+/// A rate that a tool states. Ours are calculated from the count and the length of the run.
+#[derive(Debug)]
+struct Rate {
+    name: &'static str,
+    stated: f64,
+    count: u64,
+}
+
 impl ToolReport {
+    /// Returns the number of requests, with the failed and unfinished ones.
+    fn started(&self) -> u64 {
+        self.ok + self.errors.values().sum::<u64>() + self.unfinished
+    }
+
+    /// Adds a counter, or names the reported number if it is not a count.
+    fn count(&mut self, name: &str, reported: Option<f64>) {
+        match reported.map(|number| to_count(number).ok_or(number)) {
+            Some(Ok(count)) => {
+                self.counts.insert(name.to_owned(), count);
+            }
+            Some(Err(number)) => self
+                .left_out
+                .push(format!("`{name}`: {number} is not a count")),
+            None => {}
+        }
+    }
+
+    /// Leaves out the figures that contradict others.
+    fn judge(&mut self) {
+        let requests = self.started();
+        for series in &mut self.series {
+            let left_out = series.judge(self.wall_s);
+            self.left_out.extend(left_out);
+            let count = series.count.take_if(|count| *count > requests);
+            self.left_out.extend(count.map(|count| {
+                format!(
+                    "count of `{}`: {count} values exceed {requests} requests",
+                    series.name
+                )
+            }));
+        }
+        for Rate {
+            name,
+            stated,
+            count,
+        } in &self.rates
+        {
+            let calculated = *count as f64 / self.wall_s;
+            // wrk rounds the length, the bytes and the rate.
+            let agree = (stated - calculated).abs() <= 0.02 * calculated;
+            if !agree {
+                self.left_out.push(format!(
+                    "`{name}`: {stated:.2} contradicts {count} in {} ({calculated:.2})",
+                    units::seconds(self.wall_s)
+                ));
+            }
+        }
+    }
+
     /// Counts failed operations; a count of 0 adds nothing.
     fn fail(&mut self, kind: &str, count: u64) {
         if count > 0 {
@@ -157,7 +222,7 @@ impl ToolReport {
     fn result(self, subject: &Subject, hash: u64) -> RunResult {
         let failed = self.errors.values().sum();
         let operations = Operations {
-            started: self.ok + failed + self.unfinished,
+            started: self.started(),
             ok: self.ok,
             failed,
             unfinished: self.unfinished,
@@ -171,6 +236,7 @@ impl ToolReport {
         ]);
         let warnings: Vec<Warning> = [Warning::imported(self.driver, &self.times)]
             .into_iter()
+            .chain(Warning::left_out(self.driver, &self.left_out))
             .chain(Warning::misleading(self.driver, &self.pitfalls))
             .chain(Warning::unfinished(operations.unfinished, EndedBy::Plan))
             // Their drivers miss operations if no client of theirs is free.
@@ -180,11 +246,8 @@ impl ToolReport {
                 operations.started,
             ))
             .collect();
-        let series: Vec<SeriesSummary> = self
-            .series
-            .into_iter()
-            .filter(|series| !series.is_empty())
-            .collect();
+        let series = self.series.iter().map(Times::summary);
+        let series = series.filter(|series| !series.is_empty()).collect();
         RunResult {
             schema: SCHEMA,
             run_id: format!("{}-{hash:016x}", self.driver),
@@ -253,6 +316,13 @@ const MAX_SECONDS: f64 = 3.2e9;
 fn to_count(number: f64) -> Option<u64> {
     let fits = (0.0..=MAX_COUNT).contains(&number) && number.fract() == 0.0;
     fits.then_some(number as u64)
+}
+
+/// Returns the length of a run in seconds, or `None` if the number can't be one.
+fn length(seconds: f64) -> Option<f64> {
+    nanoseconds(seconds)
+        .filter(|ns| *ns > 0.0)
+        .and(Some(seconds))
 }
 
 /// Converts seconds to nanoseconds, or `None` if the number is not a time.

@@ -52,7 +52,7 @@ pub fn everything_is_required() -> bool {
     std::env::var_os("DROVER_REQUIRE_ALL").is_some_and(|value| value == "1")
 }
 
-/// Builds a daemon. Each step that takes a while is printed to stderr, unless `quiet`.
+/// Builds a daemon. Each step that takes a while is printed to stderr; with `quiet`, only those that take ten seconds.
 ///
 /// # Errors
 /// The daemon is unknown or speaks another protocol, a tool is missing, or the build fails.

@@ -6,6 +6,7 @@
 //! runs, [`verify`] tests the answers of daemons.
 
 pub mod cli;
+pub mod command_line;
 pub mod divided;
 pub mod drivers;
 pub mod exporter;

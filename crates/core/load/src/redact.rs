@@ -113,14 +113,19 @@ pub fn field(field: &str) -> Cow<'_, str> {
 
 /// Returns the words of a command line, joined, without their secrets.
 pub fn command(words: &[&str]) -> String {
+    text(&self::words(words).join(" ")).into_owned()
+}
+
+/// Returns the words of a command line without their secrets.
+pub fn words(words: &[&str]) -> Vec<String> {
     let mut shown = Vec::new();
     let mut option = "";
     for word in words {
         let value = of_option(option, word);
-        shown.push(value.unwrap_or_else(|| text(word).into_owned()));
+        shown.push(value.unwrap_or_else(|| field(word).into_owned()));
         option = word;
     }
-    text(&shown.join(" ")).into_owned()
+    shown
 }
 
 /// Removes secrets from every text in a value, and texts under a key that names a secret.

@@ -54,6 +54,10 @@ pub struct RunResult {
     pub phases: Option<PlannedPhases>,
     /// The plan as a sentence.
     pub plan_sentence: String,
+    /// The command lines that made the result, without secrets, quoted for a shell: the suite's, if it is a run of one,
+    /// then the driver's. A merged result has the ones from its shards. Absent in older and in imported results.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub commands: Vec<String>,
     /// Size of the load, as used in the names of result folders: `10000`, `500-per-s`.
     #[serde(default)]
     pub level: String,

@@ -2,6 +2,7 @@
 
 use anyhow::Context as _;
 use clap::Args;
+use harness::command_line::quoted;
 use harness::failure::Failure;
 use harness::output;
 use load::plan::{self, Plan};
@@ -9,7 +10,6 @@ use serde_json::{Value, json};
 
 use super::Job;
 use crate::project::Project;
-use crate::quoted;
 use crate::resolve::holds_no_secret;
 
 /// The folder where the volume of the results is mounted.

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 use clap::Args;
+use harness::command_line::quoted;
 use harness::failure::Failure;
 use harness::output;
 use harness::progress::StepLine;
@@ -12,7 +13,6 @@ use harness::progress::StepLine;
 use super::{Job, absolute};
 use crate::driver_program;
 use crate::project::Project;
-use crate::quoted;
 
 /// Options of the command.
 #[derive(Debug, Args)]

@@ -22,6 +22,20 @@ impl Runner<'_> {
         retried < self.most_retries() && self.record.is_spoiled(id)
     }
 
+    /// Returns the expected number of further attempts at a run that is not settled, with the current one: each may be
+    /// INVALID as often as those before.
+    pub(super) fn expected_attempts(&self, id: &RunId) -> f64 {
+        let aside = self.record.set_aside.len();
+        let made = aside + self.record.runs.len();
+        let invalid = (aside + self.record.spoiled_runs()) as f64 / made.max(1) as f64;
+        let retried = self.retried.get(id).copied().unwrap_or_default();
+        let first = u32::from(!self.record.has_ended(id));
+        let most = first + self.most_retries().saturating_sub(retried);
+        (0..most)
+            .map(|before| invalid.powi(before.cast_signed()))
+            .sum()
+    }
+
     /// Returns true if INVALID runs are left that another call would make again.
     pub(super) fn has_retries(&self) -> bool {
         self.most_retries() > 0 && self.record.spoiled_runs() > 0

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::{SeriesSummary, ThresholdResult, ToolReport, nanoseconds, to_count};
+use super::{Rate, ThresholdResult, Times, ToolReport, length, to_count};
 
 /// k6's trend metrics and this project's names of them.
 const TRENDS: [(&str, &str); 6] = [
@@ -22,6 +22,18 @@ const TRENDS: [(&str, &str); 6] = [
 ];
 const DURATION: &str = "http_req_duration";
 const EXPECTED: &str = "http_req_duration{expected_response:true}";
+/// Our names of the figures, and the names that they have in the formats.
+const FIGURES: [(&str, &[&str]); 9] = [
+    ("min", &["min"]),
+    ("mean", &["avg"]),
+    ("p50", &["med", "p(50)", "p50"]),
+    ("p75", &["p(75)", "p75"]),
+    ("p90", &["p(90)", "p90"]),
+    ("p95", &["p(95)", "p95"]),
+    ("p99", &["p(99)", "p99"]),
+    ("p99.9", &["p(99.9)", "p99.9"]),
+    ("max", &["max"]),
+];
 const COUNTERS: [(&str, &str); 3] = [
     ("data_received", "bytes"),
     ("data_sent", "bytes_sent"),
@@ -85,12 +97,12 @@ pub(super) fn read(text: &Value) -> Result<ToolReport, String> {
     };
     run.ok = total
         .checked_sub(failed.unwrap_or(0))
-        .ok_or("`http_req_failed` counts more requests than `http_reqs`")?;
+        .ok_or("`http_req_failed` counts more requests than `http_reqs`: check whether the file was edited")?;
     run.fail("unspecified", failed.unwrap_or(0));
     run.sentence = "its script".to_owned();
     users(&metrics, &mut run);
     counted(&metrics, shape, &mut run);
-    add_pitfalls(&metrics, failed, &mut run);
+    add_pitfalls(&metrics, total, failed, &mut run);
     times(&metrics, total, &mut run);
     Ok(run)
 }
@@ -134,8 +146,7 @@ fn wall_s(text: &Value, requests: &Metric<'_>) -> Option<f64> {
             .or(text["config"]["duration"].as_f64())
     };
     let computed = || Some(requests.number(&["count"])? / requests.number(&["rate"])?);
-    let seconds = stated().or_else(computed)?;
-    nanoseconds(seconds).map(|_| seconds)
+    length(stated().or_else(computed)?)
 }
 
 /// Returns the requests that k6 counts as failed, or `None` if the script disabled that metric.
@@ -169,18 +180,31 @@ fn users(metrics: &Metrics<'_>, run: &mut ToolReport) {
 }
 
 fn counted(metrics: &Metrics<'_>, shape: Shape, run: &mut ToolReport) {
-    let mut add = |name: &str, count: Option<u64>| {
-        run.counts
-            .extend(count.map(|count| (name.to_owned(), count)));
-    };
     for (theirs, ours) in COUNTERS {
-        add(ours, count_of(metrics, theirs, &["count"]));
+        let Some(metric) = metrics.get(theirs) else {
+            continue;
+        };
+        run.count(ours, metric.number(&["count"]));
+    }
+    for name in ["http_reqs", "data_received", "data_sent", "iterations"] {
+        let rate = metrics.get(name).and_then(|metric| {
+            let (stated, count) = (metric.number(&["rate"])?, metric.count(&["count"])?);
+            Some(Rate {
+                name,
+                stated,
+                count,
+            })
+        });
+        run.rates.extend(rate);
     }
     let (metric, name) = match shape {
         Shape::Readable => ("checks_failed", "matches"),
         Shape::Export | Shape::Handled => ("checks", "fails"),
     };
-    add("checks_failed", count_of(metrics, metric, &[name]));
+    let failed = metrics
+        .get(metric)
+        .and_then(|metric| metric.number(&[name]));
+    run.count("checks_failed", failed);
 }
 
 /// Returns k6's own threshold outcomes. In the format of `--summary-export`, true means crossed.
@@ -229,7 +253,7 @@ fn measured(metric: &str, number: f64) -> String {
     }
 }
 
-fn add_pitfalls(metrics: &Metrics<'_>, failed: Option<u64>, run: &mut ToolReport) {
+fn add_pitfalls(metrics: &Metrics<'_>, total: u64, failed: Option<u64>, run: &mut ToolReport) {
     let pitfalls = &mut run.pitfalls;
     pitfalls.push(
         "k6's times for connecting and TLS are 0 for requests on a connection that was already open"
@@ -239,6 +263,15 @@ fn add_pitfalls(metrics: &Metrics<'_>, failed: Option<u64>, run: &mut ToolReport
         None => pitfalls.push("the script disabled the metric `http_req_failed`, so all requests count as ok".to_owned()),
         Some(0) => {}
         Some(_) => pitfalls.push("k6 does not report why requests failed, and gives a request without an answer a time of 0".to_owned()),
+    }
+    let judged = metrics.get("http_req_failed").map_or(total, |metric| {
+        let both = || Some(metric.count(&["passes"])? + metric.count(&["fails"])?);
+        metric.count(&["total"]).or_else(both).unwrap_or(total)
+    });
+    if judged < total {
+        pitfalls.push(format!(
+            "`http_req_failed` covers {judged} of {total} requests, and the others count as ok"
+        ));
     }
     for (name, metric) in metrics {
         // `check(…) || rate.add(1)` adds nothing for a check that passes.
@@ -282,24 +315,16 @@ fn times(metrics: &Metrics<'_>, total: u64, run: &mut ToolReport) {
         .filter_map(|(metric, name)| Some((metric?, name)))
         // A phase that is 0 throughout did not happen, or its requests got no answer.
         .filter(|(metric, _)| metric.number(&["max"]).is_none_or(|most| most > 0.0))
-        .map(|(metric, name)| summary(metric, name))
+        .map(|(metric, name)| times_of(metric, name))
         .collect();
 }
 
-fn summary(metric: &Metric<'_>, name: &str) -> SeriesSummary {
-    let ms = |names: &[&str]| nanoseconds(metric.number(names)? / 1e3);
-    let at = |names: &[&str]| ms(names).map(|ns| ns.round() as u64);
-    SeriesSummary {
-        name: name.to_owned(),
+fn times_of(metric: &Metric<'_>, name: &'static str) -> Times {
+    let figures = FIGURES.into_iter();
+    let figures = figures.filter_map(|(ours, theirs)| Some((ours, metric.number(theirs)? / 1e3)));
+    Times {
+        name,
         count: metric.count(&["count"]),
-        min_ns: at(&["min"]),
-        mean_ns: ms(&["avg"]),
-        p50_ns: at(&["med", "p(50)", "p50"]),
-        p75_ns: at(&["p(75)", "p75"]),
-        p90_ns: at(&["p(90)", "p90"]),
-        p95_ns: at(&["p(95)", "p95"]),
-        p99_ns: at(&["p(99)", "p99"]),
-        p999_ns: at(&["p(99.9)", "p99.9"]),
-        max_ns: at(&["max"]),
+        figures: figures.collect(),
     }
 }

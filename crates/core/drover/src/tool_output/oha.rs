@@ -7,10 +7,11 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{SeriesSummary, ToolReport, nanoseconds, to_count};
+use super::{Rate, Times, ToolReport, length, to_count};
 
 const TIMES: &str = "service time of all answers of any status, not from the intended start unless \
     --latency-correction was given, which oha does not say";
+const PERCENTILES: [&str; 6] = ["p50", "p75", "p90", "p95", "p99", "p99.9"];
 /// oha's text for a request that its deadline aborted.
 const DEADLINE: &str = "aborted due to deadline";
 
@@ -38,6 +39,8 @@ struct Summary {
     fastest: Option<f64>,
     average: Option<f64>,
     total_data: Option<f64>,
+    requests_per_sec: Option<f64>,
+    size_per_sec: Option<f64>,
 }
 
 pub(super) fn read(text: &Value) -> Result<ToolReport, String> {
@@ -49,21 +52,36 @@ pub(super) fn read(text: &Value) -> Result<ToolReport, String> {
         times: TIMES.to_owned(),
         ..ToolReport::default()
     };
-    nanoseconds(run.wall_s).ok_or("`summary.total` is not a number of seconds")?;
+    let problem = || format!("`summary.total` is {}, not the length of a run", run.wall_s);
+    length(run.wall_s).ok_or_else(problem)?;
     let answers = statuses(&report, &mut run)?;
     run.counts.insert("answers".to_owned(), answers);
     errors(&report, &mut run)?;
     add_pitfalls(&report, &mut run);
-    let bytes = report.summary.total_data.and_then(to_count);
-    run.counts
-        .extend(bytes.map(|bytes| ("body_bytes".to_owned(), bytes)));
     let summary = &report.summary;
+    run.count("body_bytes", summary.total_data);
+    let bytes = run.counts.get("body_bytes").copied();
+    for (name, stated, count) in [
+        (
+            "requestsPerSec",
+            summary.requests_per_sec,
+            Some(run.started()),
+        ),
+        ("sizePerSec", summary.size_per_sec, bytes),
+    ] {
+        let rate = stated.zip(count).map(|(stated, count)| Rate {
+            name,
+            stated,
+            count,
+        });
+        run.rates.extend(rate);
+    }
     let service = [summary.fastest, summary.slowest, summary.average];
     let first_byte =
         ["fastest", "slowest", "average"].map(|name| report.details["firstByte"][name].as_f64());
     run.series = vec![
-        percentiles("service", &report.latency_percentiles, answers, service),
-        percentiles("ttfb", &report.first_byte_percentiles, answers, first_byte),
+        times("service", &report.latency_percentiles, answers, service),
+        times("ttfb", &report.first_byte_percentiles, answers, first_byte),
     ];
     Ok(run)
 }
@@ -139,34 +157,23 @@ fn add_pitfalls(report: &Report, run: &mut ToolReport) {
     }
 }
 
-/// Summarizes a series; only its name is set if nothing was measured.
-fn percentiles(
-    name: &str,
-    found: &BTreeMap<String, Option<f64>>,
+/// Returns the times of a series; only its name is set if nothing was measured.
+fn times(
+    name: &'static str,
+    percentiles: &BTreeMap<String, Option<f64>>,
     answers: u64,
-    [least, most, mean]: [Option<f64>; 3],
-) -> SeriesSummary {
-    let mean_ns = mean.and_then(nanoseconds);
-    let ns = |seconds: f64| nanoseconds(seconds).map(|ns| ns.round() as u64);
-    let at = |name: &str| found.get(name).copied().flatten().and_then(ns);
-    let name = name.to_owned();
-    if answers == 0 || (found.is_empty() && mean_ns.is_none()) {
-        return SeriesSummary {
-            name,
-            ..SeriesSummary::default()
-        };
-    }
-    SeriesSummary {
+    [fastest, slowest, average]: [Option<f64>; 3],
+) -> Times {
+    let others = [("min", fastest), ("max", slowest), ("mean", average)];
+    let figures = PERCENTILES
+        .into_iter()
+        .map(|name| (name, percentiles.get(name).copied().flatten()))
+        .chain(others)
+        .filter_map(|(name, seconds)| Some((name, seconds?)));
+    let figures: BTreeMap<_, _> = figures.filter(|_| answers > 0).collect();
+    Times {
         name,
-        count: Some(answers),
-        min_ns: least.and_then(ns),
-        mean_ns,
-        p50_ns: at("p50"),
-        p75_ns: at("p75"),
-        p90_ns: at("p90"),
-        p95_ns: at("p95"),
-        p99_ns: at("p99"),
-        p999_ns: at("p99.9"),
-        max_ns: most.and_then(ns),
+        count: (!figures.is_empty()).then_some(answers),
+        figures,
     }
 }

@@ -3,9 +3,10 @@
 //! Sources: `main` and `print_stats…` in wrk's `wrk.c`, and real output of wrk 4.1.0. For wrk2 the format is taken from
 //! its README.
 
+use measure::units;
 use serde_json::json;
 
-use super::{SeriesSummary, ToolReport, nanoseconds, to_count};
+use super::{Rate, Times, ToolReport, length, to_count};
 
 const WRK: &str = "service time of all answers, including failed ones and values that wrk adds, not from the intended start";
 const WRK2: &str =
@@ -18,8 +19,12 @@ const IN_FLIGHT: &str = "wrk's figures exclude requests that were still open at 
 const STATUS: &str = "wrk's count of non-2xx or 3xx responses covers statuses above 399, so redirects count as ok here";
 
 pub(super) fn is_output(text: &str) -> bool {
-    let mut lines = text.lines();
-    lines.any(|line| line.starts_with("Running ") && line.contains(" test @ "))
+    text.lines().any(|line| begin(line).is_some())
+}
+
+/// `Running 10s test @ http://127.0.0.1:8080/`: returns the length and the URL.
+fn begin(line: &str) -> Option<(&str, &str)> {
+    line.trim().strip_prefix("Running ")?.split_once(" test @ ")
 }
 
 /// The kind of latency in a distribution.
@@ -38,10 +43,13 @@ enum LatencyPart {
 struct Parser {
     run: ToolReport,
     /// The latencies of each [`LatencyPart`], and the part that the lines are about.
-    latencies: [SeriesSummary; 3],
-    part: LatencyPart,
+    latencies: [Times; 3],
+    /// Absent before the first distribution.
+    part: Option<LatencyPart>,
     is_wrk2: bool,
     requests: Option<u64>,
+    /// The planned length of the run.
+    planned_s: f64,
     began: bool,
     load: bool,
     ended: bool,
@@ -52,21 +60,22 @@ pub(super) fn read(text: &str) -> Result<ToolReport, String> {
     for (index, line) in text.lines().enumerate() {
         let line = line.trim();
         let at = |problem: String| format!("line {}: {problem}: `{line}`", index + 1);
-        if line.starts_with("Running ") && parser.began {
-            return Err(at(
-                "a second run begins: import each run from its own file".to_owned()
-            ));
+        if let Some((length, url)) = begin(line) {
+            if parser.began {
+                let problem = "a second run begins: import each run from its own file";
+                return Err(at(problem.to_owned()));
+            }
+            parser.begin(length, url);
+        } else if parser.began && !parser.ended {
+            // A script may print before wrk's report, and after it.
+            parser.line(line).map_err(at)?;
         }
-        parser.line(line).map_err(at)?;
     }
     parser.end()
 }
 
 impl Parser {
     fn line(&mut self, line: &str) -> Result<(), String> {
-        if let Some(rest) = line.strip_prefix("Running ") {
-            return self.begin(rest);
-        }
         if line.contains(" threads and ") && line.ends_with(" connections") {
             return self.load(line);
         }
@@ -83,10 +92,17 @@ impl Parser {
         } else if let Some(rest) = line.strip_prefix("Socket errors: ") {
             self.errors(rest)?;
         } else if let Some(rest) = line.strip_prefix("Non-2xx or 3xx responses: ") {
-            let count = count(rest).ok_or("expected a count of answers")?;
-            self.run.fail("status", count);
+            self.statuses(rest)?;
+        } else if let Some(rest) = line.strip_prefix("Requests/sec:") {
+            let stated = rest.trim().parse().map_err(|_| "expected a rate")?;
+            self.rate("Requests/sec", stated, self.requests);
         } else if let Some(rest) = line.strip_prefix("Transfer/sec:") {
-            size(rest).ok_or("expected a size")?;
+            let stated = size(rest).ok_or("expected a size")?;
+            self.rate(
+                "Transfer/sec",
+                stated,
+                self.run.counts.get("bytes").copied(),
+            );
             self.ended = true;
         } else if let Some((percentile, value)) = line.split_once('%') {
             self.percentile(percentile, value);
@@ -96,17 +112,13 @@ impl Parser {
         Ok(())
     }
 
-    /// `10s test @ http://127.0.0.1:8080/`
-    fn begin(&mut self, rest: &str) -> Result<(), String> {
-        let (length, url) = rest
-            .split_once(" test @ ")
-            .ok_or("expected `Running TIME test @ URL`")?;
+    fn begin(&mut self, length: &str, url: &str) {
         self.began = true;
+        self.planned_s = time(length);
         self.run.sentence = format!("for {length} at {url}");
         self.run.plan.insert("duration", json!(length));
         self.run.plan.insert("url", json!(url));
         self.run.target = Some(url.to_owned());
-        Ok(())
     }
 
     /// `2 threads and 100 connections`
@@ -132,11 +144,11 @@ impl Parser {
     /// Empty, or ` (HdrHistogram - Recorded Latency)`.
     fn distribution(&mut self, rest: &str) {
         self.is_wrk2 |= rest.contains("HdrHistogram");
-        self.part = match rest {
+        self.part = Some(match rest {
             rest if rest.contains("Uncorrected") => LatencyPart::Uncorrected,
             rest if rest.contains("HdrHistogram") => LatencyPart::Recorded,
             _ => LatencyPart::Plain,
-        };
+        });
     }
 
     /// `377.54us  690.58us  12.21ms   96.05%`: mean, deviation, largest, share within a deviation.
@@ -145,30 +157,38 @@ impl Parser {
         let mut next = || values.next().ok_or("expected three times and a share");
         let (mean, _deviation, largest) = (next()?, next()?, next()?);
         let plain = &mut self.latencies[LatencyPart::Plain as usize];
-        plain.mean_ns = time(mean);
-        plain.max_ns = time(largest).map(|ns| ns.round() as u64);
+        plain
+            .figures
+            .extend([("mean", time(mean)), ("max", time(largest))]);
         Ok(())
     }
 
-    fn series(&mut self) -> &mut SeriesSummary {
-        &mut self.latencies[self.part as usize]
+    fn series(&mut self) -> &mut Times {
+        &mut self.latencies[self.part.unwrap_or_default() as usize]
+    }
+
+    fn rate(&mut self, name: &'static str, stated: f64, count: Option<u64>) {
+        let rate = count.map(|count| Rate {
+            name,
+            stated,
+            count,
+        });
+        self.run.rates.extend(rate);
     }
 
     /// `50` or `50.000`, and its time.
     fn percentile(&mut self, percentile: &str, value: &str) {
-        let (Ok(percentile), Some(ns)) = (percentile.trim().parse::<f64>(), time(value.trim()))
-        else {
-            return;
+        let name = match percentile.trim().parse() {
+            Ok(50.0) => "p50",
+            Ok(75.0) => "p75",
+            Ok(90.0) => "p90",
+            Ok(99.0) => "p99",
+            Ok(99.9) => "p99.9",
+            _ => return,
         };
-        let ns = Some(ns.round() as u64);
-        let series = self.series();
-        match percentile {
-            50.0 => series.p50_ns = ns,
-            75.0 => series.p75_ns = ns,
-            90.0 => series.p90_ns = ns,
-            99.0 => series.p99_ns = ns,
-            99.9 => series.p999_ns = ns,
-            _ => {}
+        // Before the distribution it is the output of a script.
+        if self.part.is_some() {
+            self.series().figures.insert(name, time(value));
         }
     }
 
@@ -177,9 +197,7 @@ impl Parser {
     fn spectrum(&mut self, line: &str) {
         let fields: Vec<&str> = line.split_whitespace().collect();
         if let [value, "0.950000", _, _] = fields[..] {
-            let seconds = value.parse::<f64>().map(|ms| ms / 1e3);
-            let ns = seconds.ok().and_then(nanoseconds);
-            self.series().p95_ns = ns.map(|ns| ns.round() as u64);
+            self.series().figures.insert("p95", milliseconds(value));
         }
     }
 
@@ -191,12 +209,9 @@ impl Parser {
             let found = fields.find_map(|field| field.trim().strip_prefix(name));
             found.map(|value| value.trim_start_matches([' ', '=']).trim().to_owned())
         };
-        let milliseconds = |text: String| nanoseconds(text.parse::<f64>().ok()? / 1e3);
-        if let Some(mean) = of("Mean") {
-            self.series().mean_ns = milliseconds(mean);
-        }
-        if let Some(largest) = of("Max") {
-            self.series().max_ns = milliseconds(largest).map(|ns| ns.round() as u64);
+        for (theirs, ours) in [("Mean", "mean"), ("Max", "max")] {
+            let value = of(theirs).map(|value| (ours, milliseconds(&value)));
+            self.series().figures.extend(value);
         }
         if let Some(total) = of("Total count") {
             let total = count(&total).ok_or("expected a total count")?;
@@ -209,13 +224,12 @@ impl Parser {
     fn requests(&mut self, line: &str) -> Result<(), String> {
         let expected = "expected `N requests in TIME, SIZE read`";
         let (requests, rest) = line.split_once(" requests in ").ok_or(expected)?;
-        let (length, bytes) = rest.split_once(", ").ok_or(expected)?;
+        let (duration, bytes) = rest.split_once(", ").ok_or(expected)?;
         let bytes = bytes.strip_suffix(" read").and_then(size);
         self.requests = Some(count(requests).ok_or(expected)?);
-        self.run.wall_s = time(length).ok_or(expected)? / 1e9;
-        self.run
-            .counts
-            .insert("bytes".to_owned(), bytes.ok_or(expected)?);
+        self.run.wall_s = length(time(duration)).ok_or(expected)?;
+        let bytes = bytes.ok_or(expected)?.round();
+        self.run.count("bytes", Some(bytes));
         Ok(())
     }
 
@@ -236,6 +250,19 @@ impl Parser {
         Ok(())
     }
 
+    /// `46`
+    fn statuses(&mut self, rest: &str) -> Result<(), String> {
+        let statuses = count(rest).ok_or("expected a count of answers")?;
+        let requests = self.requests.unwrap_or_default();
+        if statuses > requests {
+            return Err(format!(
+                "these responses exceed the {requests} requests: check whether the file was edited or has the lines of several runs"
+            ));
+        }
+        self.run.fail("status", statuses);
+        Ok(())
+    }
+
     fn end(mut self) -> Result<ToolReport, String> {
         let missing = [
             (!self.began, "Running TIME test @ URL"),
@@ -251,50 +278,61 @@ impl Parser {
         let requests = self.requests.unwrap_or_default();
         let of = |kind: &str| self.run.errors.get(kind).copied().unwrap_or(0);
         let (status, timeout) = (of("status"), of("timeout"));
-        // Both are kinds of answers; requests that failed otherwise had none.
-        let answered = requests.checked_sub(status + timeout);
-        self.run.ok = answered.ok_or_else(|| {
-            format!("{status} answers with another status plus {timeout} late answers exceed the {requests} requests")
-        })?;
+        // Since wrk 4, a timeout is a late answer. Before, and in wrk2, it is a connection without an answer.
+        let late = if self.is_wrk2 || timeout > requests {
+            0
+        } else {
+            timeout
+        };
+        let late_only = late.min(requests - status);
+        self.run.ok = requests - status - late_only;
+        self.run.errors.remove("timeout");
+        self.run.fail("timeout", timeout - late + late_only);
         self.run.counts.insert("answers".to_owned(), requests);
-        self.add_pitfalls(status, timeout);
-        self.name(requests);
+        self.add_pitfalls(status, timeout, late);
+        self.name(requests, late);
         Ok(self.run)
     }
 
-    fn add_pitfalls(&mut self, status: u64, timeout: u64) {
+    fn add_pitfalls(&mut self, status: u64, timeout: u64, late: u64) {
         let pitfalls = &mut self.run.pitfalls;
         pitfalls.push(IN_FLIGHT.to_owned());
         let of_tool = if self.is_wrk2 { CALIBRATED } else { CORRECTED };
         pitfalls.push(of_tool.to_owned());
         pitfalls.push(STATUS.to_owned());
-        if timeout > 0 {
-            pitfalls.push(format!("wrk's percentiles exclude {timeout} answers that arrived after the timeout, and none of its figures includes requests that were never answered"));
+        // wrk prints whole minutes and hours: 90 s are `2m`.
+        if self.run.wall_s < 0.7 * self.planned_s {
+            let [wall, planned] = [self.run.wall_s, self.planned_s].map(units::seconds);
+            pitfalls.push(format!("it was interrupted after {wall} of {planned}"));
         }
-        if status > 0 && timeout > 0 {
-            pitfalls.push(
-                "an answer that was both late and of another status is counted twice".to_owned(),
-            );
+        if late > 0 {
+            pitfalls.push(format!("wrk's percentiles exclude {late} answers that arrived after the timeout, and none of its figures includes requests that were never answered"));
+        } else if timeout > 0 {
+            pitfalls.push("every two seconds, a timeout is counted for each connection that waits for an answer, so one request may count several times".to_owned());
+        }
+        if status > 0 && late > 0 {
+            pitfalls.push("an answer that was both late and of another status is in both of wrk's counts; where these exceed the requests, it counts as `status` here".to_owned());
         }
     }
 
-    fn name(&mut self, requests: u64) {
+    /// Names the tool and its series; without an answer in time, nothing was recorded.
+    fn name(&mut self, requests: u64, late: u64) {
         let run = &mut self.run;
         (run.driver, run.times) = if self.is_wrk2 {
             ("wrk2", WRK2.to_owned())
         } else {
             ("wrk", WRK.to_owned())
         };
-        if requests == 0 {
+        if requests == late {
             return;
         }
         let [mut plain, mut recorded, mut uncorrected] = std::mem::take(&mut self.latencies);
-        if self.is_wrk2 && recorded.is_empty() {
+        if self.is_wrk2 && recorded.figures.is_empty() {
             recorded = std::mem::take(&mut plain);
         }
-        plain.name = "service".to_owned();
-        recorded.name = "response".to_owned();
-        uncorrected.name = "service".to_owned();
+        plain.name = "service";
+        recorded.name = "response";
+        uncorrected.name = "service";
         run.series = if self.is_wrk2 {
             vec![recorded, uncorrected]
         } else {
@@ -310,8 +348,8 @@ fn count(text: &str) -> Option<u64> {
     digits.then(|| to_count(text.parse().ok()?)).flatten()
 }
 
-/// `262.00us`, `3.66ms`, `2.10s`, `1.00m`, in nanoseconds; `None` for `-nan`.
-fn time(text: &str) -> Option<f64> {
+/// `262.00us`, `3.66ms`, `2.10s`, `1.00m`, in seconds; not a number for `-nan`.
+fn time(text: &str) -> f64 {
     const UNITS: [(&str, f64); 5] = [
         ("us", 1e-6),
         ("ms", 1e-3),
@@ -319,11 +357,16 @@ fn time(text: &str) -> Option<f64> {
         ("m", 60.0),
         ("h", 3600.0),
     ];
-    nanoseconds(scaled(text, &UNITS)?)
+    scaled(text, &UNITS).unwrap_or(f64::NAN)
+}
+
+/// `12.496`, in milliseconds, as seconds.
+fn milliseconds(text: &str) -> f64 {
+    text.parse().map_or(f64::NAN, |ms: f64| ms / 1e3)
 }
 
 /// `180.49MB`, in bytes: a KB of wrk is 1,024 bytes.
-fn size(text: &str) -> Option<u64> {
+fn size(text: &str) -> Option<f64> {
     const KIB: f64 = 1024.0;
     const UNITS: [(&str, f64); 6] = [
         ("KB", KIB),
@@ -333,7 +376,7 @@ fn size(text: &str) -> Option<u64> {
         ("PB", KIB * KIB * KIB * KIB * KIB),
         ("B", 1.0),
     ];
-    to_count(scaled(text, &UNITS)?.round())
+    scaled(text, &UNITS).filter(|bytes| to_count(bytes.round()).is_some())
 }
 
 /// Parses the number before the first unit that the text ends with.

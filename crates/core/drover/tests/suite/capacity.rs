@@ -146,3 +146,12 @@ fn where_the_driver_is_the_limit_the_search_ends_and_says_so() {
     }
     assert_contains(&page, &["400 is inconclusive: it began late"]);
 }
+
+#[test]
+fn a_search_that_ends_at_its_first_level_has_its_answer_on_the_screen() {
+    let project = project("'a/100' = 'late'");
+    let output = project.run(&["--daemon", "a"], 3);
+    assert_eq!(project.log(), ["a/100/1", "a/100/2", "a/100/3"]);
+    let answer = "  capacity  a: no load held for certain; 100: 3 inconclusive runs, ";
+    assert_contains(&shown(&output), &[answer]);
+}

@@ -139,6 +139,18 @@ fn an_imported_result_stands_beside_one_of_our_own_in_a_report() {
 }
 
 #[test]
+fn a_figure_that_cannot_be_true_is_named_on_the_screen_and_in_the_report() {
+    let project = project();
+    let text = fs::read_to_string(sample("wrk-good.txt")).unwrap();
+    project.file("odd.txt", &text.replace("262.00us", "0.00us"));
+    let output = project.call(&["import", "odd.txt", "--into", "odd"], 0);
+    let expected = "left out of the figures of wrk: p50 of `service`: no answer takes 0 s";
+    assert_contains(&messages(&output), &["odd/result.json: ", expected]);
+    let page = fs::read_to_string(project.path("odd/report.html")).unwrap();
+    assert_contains(&page, &["left out of the figures of wrk"]);
+}
+
+#[test]
 fn an_unreadable_import_is_named_with_the_expected_format() {
     let project = project();
     let good = sample("wrk-good.txt");

@@ -120,3 +120,18 @@ fn a_record_of_an_earlier_version_is_finished_if_its_results_are() {
     assert_eq!(project.record()["runs"][3]["verdict"], "VALID");
     assert_eq!(project.log().len(), 4);
 }
+
+#[test]
+fn the_time_that_is_left_includes_the_attempts_that_will_be_made() {
+    let project = doing("'a/5' = 'late', 'b/5' = 'late'");
+    let output = project.run(&["--repeat", "1"], 3);
+    let messages = messages(&output);
+    let lines = messages.lines().filter(|line| line.starts_with("run "));
+    let left: Vec<Option<&str>> = lines
+        .map(|line| line.split_once(" · about ").map(|(_, left)| left))
+        .collect();
+    // A load takes 3.125 s, and its begin and end 3 s. Every attempt was INVALID, so each run takes three.
+    let expected = ["30s left", "24s left", "18s left", "12s left", "6s left"];
+    let expected: Vec<Option<&str>> = expected.map(Some).into_iter().chain([None]).collect();
+    assert_eq!(left, expected, "{messages}");
+}

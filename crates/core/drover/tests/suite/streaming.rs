@@ -82,6 +82,23 @@ fn a_suite_on_the_streaming_daemon_is_interrupted_and_goes_on_to_its_end() {
     assert_eq!(all.len(), 4, "{all:?}");
     let last = json(&all[3]);
     assert_eq!(last["daemon"]["name"], "rust-streaming");
+    let commands: Vec<&str> = last["commands"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|command| command.as_str().unwrap())
+        .collect();
+    assert!(commands[0].starts_with("drover run /"), "{commands:?}");
+    assert!(commands[0].contains(" --retry-invalid 0 "), "{commands:?}");
+    assert!(
+        commands[1].starts_with("fdpass-gen --plan /"),
+        "{commands:?}"
+    );
+    assert!(
+        commands[1].contains(" --daemon rust-streaming "),
+        "{commands:?}"
+    );
+    assert_eq!(commands.len(), 2, "{commands:?}");
     // Without the variable, drover builds what it runs.
     let is_built = std::env::var_os("DROVER_PROGRAMS").is_some();
     let profile = if is_built { "debug" } else { "release" };

@@ -1,7 +1,8 @@
 //! Output of real load generators, imported as results.
 //!
 //! `tests/data/import` holds the output of wrk 4.1.0, k6 1.8.1 and oha 1.16.0 against an nginx that answered, one that
-//! answered 404, a port that refused, and a server that occasionally resets, closes, stalls or answers 302, 404 or 503.
+//! answered 404, a port that refused, a server that occasionally resets, closes, stalls or answers 302, 404 or 503, and
+//! one whose answers are late. Scripts of wrk and k6 print lines of their own and judge only some requests.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,7 +11,7 @@ use drover::tool_output::{Error, Subject, Tool, import};
 use measure::report::{FORMATS, html, markdown};
 use measure::result::RunResult;
 use measure::suite::Suite;
-use measure::warning::{Kind, Verdict};
+use measure::warning::{Kind, Severity, Verdict};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -19,11 +20,16 @@ use crate::support::assert_contains;
 #[path = "../../../measure/tests/suite/example/result.rs"]
 mod example;
 
-const FILES: [&str; 14] = [
+const FILES: [&str; 19] = [
     "wrk-good.txt",
     "wrk-404.txt",
     "wrk-plain.txt",
     "wrk-errors.txt",
+    "wrk-late.txt",
+    "wrk-script.txt",
+    "wrk-interrupted.txt",
+    "k6-callback.json",
+    "k6-tags.json",
     "k6-good.json",
     "k6-404.json",
     "k6-refused.json",
@@ -173,6 +179,180 @@ fn errors_of_wrk_are_failures_of_their_kind() {
             "redirects count as ok",
         ],
     );
+}
+
+#[test]
+fn late_answers_of_another_status_count_once() {
+    // All six answers had the status 503 and came after the timeout, so wrk counted them twice and recorded no time.
+    let result = read("wrk-late.txt");
+    assert_eq!(operations(&result), [6, 0, 6, 0]);
+    assert_eq!(errors(&result), [("status", 6)]);
+    assert_eq!(result.summaries().count(), 0);
+    assert_eq!(left_out(&result), None);
+}
+
+#[test]
+fn the_output_of_a_script_of_wrk_is_not_part_of_the_report() {
+    let result = read("wrk-script.txt");
+    assert_eq!(operations(&result), [36_344, 36_344, 0, 0]);
+    assert_series(&result, "service", &json!({ "p50_ns": 48_000 }));
+    assert_eq!(left_out(&result), None);
+}
+
+#[test]
+fn an_interrupted_run_of_wrk_is_named() {
+    // 100 s were asked for, which wrk prints as minutes.
+    let interrupted = "interrupted after 2.02 s of 120 s";
+    assert_contains(&outcome(&read("wrk-interrupted.txt")), &[interrupted]);
+    for file in FILES.iter().filter(|file| **file != "wrk-interrupted.txt") {
+        assert!(!outcome(&read(file)).contains("interrupted"), "{file}");
+    }
+}
+
+#[test]
+fn requests_that_a_script_of_k6_did_not_judge_are_named() {
+    let result = read("k6-callback.json");
+    assert_eq!(operations(&result), [30, 20, 10, 0]);
+    assert_contains(&outcome(&result), &["covers 20 of 30 requests"]);
+}
+
+/// Returns the figures that were left out.
+fn left_out(result: &RunResult) -> Option<String> {
+    let mut warnings = result.warnings.iter();
+    let warning = warnings.find(|warning| warning.kind == Kind::Audit)?;
+    assert_eq!(warning.severity, Severity::Suspect);
+    Some(warning.message.clone())
+}
+
+/// A change to a real output, and the figures that can't be true then.
+const IMPOSSIBLE: [(&str, &str, &str, &[&str]); 17] = [
+    (
+        "wrk-good.txt",
+        "90%  375.00us",
+        "90%  100.00us",
+        &["p90 of `service`: 100 µs contradicts p50, p75"],
+    ),
+    (
+        "wrk-good.txt",
+        "12.21ms",
+        "1.21us",
+        &["max of `service`: 1.21 µs contradicts mean, p50, p75, p90, p99"],
+    ),
+    (
+        "wrk-good.txt",
+        "377.54us",
+        "377.54ms",
+        &["mean of `service`", "max of `service`"],
+    ),
+    (
+        "wrk-good.txt",
+        "50%  262.00us",
+        "50%    0.00us",
+        &["p50 of `service`: no answer takes 0 s"],
+    ),
+    (
+        "wrk-good.txt",
+        "50%  262.00us",
+        "50% -262.00us",
+        &["p50 of `service`: -0.000262 s is not a time"],
+    ),
+    (
+        "wrk-good.txt",
+        "50%  262.00us",
+        "50%      -nan",
+        &["p50 of `service`: NaN s is not a time"],
+    ),
+    (
+        "wrk-good.txt",
+        "99%    3.66ms",
+        "99%    3.66m ",
+        &["p99 of `service`: 220 s is longer than the run of 2.10 s"],
+    ),
+    (
+        "wrk-good.txt",
+        "71296.27",
+        "712.96",
+        &["`Requests/sec`: 712.96 contradicts 149731 in 2.10 s (71300.48)"],
+    ),
+    (
+        "wrk-good.txt",
+        "71296.27",
+        "nan",
+        &["`Requests/sec`: NaN contradicts"],
+    ),
+    ("wrk-good.txt", "85.94MB", "85.94KB", &["`Transfer/sec`"]),
+    (
+        "k6-good.json",
+        "\"med\": 0.322338",
+        "\"med\": 32.2338",
+        &["p50 of `service`: 32.2 ms contradicts p90, p95, p99"],
+    ),
+    (
+        "k6-good.json",
+        "9390316.565302065",
+        "9390.3",
+        &["`data_received`: 9390.30 contradicts 18828544"],
+    ),
+    (
+        "k6-good.json",
+        "\"count\": 18828544",
+        "\"count\": -1",
+        &["`bytes`: -1 is not a count"],
+    ),
+    (
+        "oha-good.json",
+        "\"p99\": 0.000332145",
+        "\"p99\": 3.32145",
+        &["p99 of `service`: 3.32 s is longer than the run of 2.00 s"],
+    ),
+    (
+        "oha-good.json",
+        "\"fastest\": 0.000021553",
+        "\"fastest\": 0.002",
+        &["min of `service`: 2.00 ms contradicts mean, p50, p75, p90, p95, p99"],
+    ),
+    (
+        "oha-good.json",
+        "58371.42827660127,",
+        "1.5,",
+        &["`requestsPerSec`: 1.50 contradicts 116947 in 2.00 s"],
+    ),
+    (
+        "oha-good.json",
+        "\"totalData\": 119743488",
+        "\"totalData\": 1.5",
+        &["`body_bytes`: 1.5 is not a count"],
+    ),
+];
+
+#[test]
+fn a_figure_that_contradicts_others_is_left_out_and_named_and_the_rest_is_imported() {
+    for file in FILES {
+        let expected = (file == "k6-tags.json").then_some("p50 of `service`: no answer takes 0 s");
+        let found = left_out(&read(file));
+        assert_eq!(found.is_some(), expected.is_some(), "{file}: {found:?}");
+        assert_contains(&found.unwrap_or_default(), expected.as_slice());
+    }
+    for (file, from, to, parts) in IMPOSSIBLE {
+        let original = text(file);
+        assert!(original.contains(from), "{file}: {from}");
+        let result = imported(&original.replace(from, to));
+        let found = left_out(&result).unwrap();
+        assert_contains(&found, parts);
+        assert_eq!(found.split("; ").count(), parts.len(), "{found}");
+        let original = read(file);
+        assert_eq!(operations(&result), operations(&original), "{file}: {to}");
+        let missing = time_count(&original) - time_count(&result);
+        assert_eq!(missing, found.matches(" of `").count(), "{file}: {to}");
+    }
+}
+
+/// Returns the number of times in all series.
+fn time_count(result: &RunResult) -> usize {
+    let imported = serde_json::to_value(&result.imported).unwrap();
+    let series = imported["series"].as_array().unwrap().iter();
+    let times = series.flat_map(|series| series.as_object().unwrap().keys());
+    times.filter(|figure| figure.ends_with("_ns")).count()
 }
 
 /// The format from its README: wrk2 was not run for this test.
@@ -339,7 +519,9 @@ fn an_older_output_of_oha_lacks_what_was_added_since() {
 fn a_file_that_was_cut_off_is_told_from_a_whole_one_wherever_the_cut_is() {
     for file in FILES {
         let text = text(file);
-        for end in (0..text.trim_end().len()).filter(|end| text.is_char_boundary(*end)) {
+        // A script's own report may follow.
+        let text = text.split("\nthread 1 made").next().unwrap().trim_end();
+        for end in (0..text.len()).filter(|end| text.is_char_boundary(*end)) {
             let cut = import(&text[..end], None, &subject());
             assert!(cut.is_err(), "{file}, the first {end} bytes");
         }

@@ -76,7 +76,7 @@ pub struct Common {
     /// Serve the driver's own metrics at this address during the run, such as 127.0.0.1:9100
     #[arg(long, value_name = "ADDR")]
     pub metrics_addr: Option<SocketAddr>,
-    /// Hide the live line and all notes on stderr
+    /// Hide the live line and all notes on stderr, but not a build that takes ten seconds
     #[arg(long, short)]
     pub quiet: bool,
     /// The part of this program in a run on several machines.

@@ -91,6 +91,10 @@ impl Merge {
         self.add_warnings(&mut result, &part);
         self.add_resources(&result, part.role);
         self.hosts.insert(result.machine.hostname.clone());
+        // Shards whose numbers are in variables of a scheduler have the same.
+        let known = &mut self.whole.commands;
+        result.commands.retain(|command| !known.contains(command));
+        known.append(&mut result.commands);
         if let Some(shard) = part.shard {
             self.shards.insert(shard, summary(&result, &part, shard));
             self.add_driver(result);
@@ -252,6 +256,7 @@ fn shared(part: &RunResult) -> RunResult {
             ..part.daemon.clone()
         },
         wall_s: 0.0,
+        commands: Vec::new(),
         processes: 0,
         threads: 0,
         usage: Usage::default(),

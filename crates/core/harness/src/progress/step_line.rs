@@ -21,7 +21,7 @@ pub struct StepLine {
 }
 
 impl StepLine {
-    /// Creates a line; nothing is shown with `quiet`.
+    /// Creates a line; with `quiet`, only steps that take ten seconds are shown, once.
     #[must_use]
     pub fn new(quiet: bool) -> Self {
         let is_terminal = output::is_screen(&std::io::stderr());
@@ -42,28 +42,34 @@ impl StepLine {
 
     /// Shows a step, at its begin and as its time goes on.
     pub fn show(&mut self, step: &Step<'_>) {
-        if self.quiet {
-            return;
-        }
-        let now = redact::text(&now(step)).into_owned();
-        let part = if self.is_terminal {
-            0
-        } else {
-            step.elapsed.as_secs() / LOG_INTERVAL
-        };
-        let name = format!("{} {}", step.what, step.command.unwrap_or_default());
-        let printed = Some((name, part));
-        if self.printed != printed {
-            self.printed = printed;
-            let begin = begin(step);
-            let line = if part == 0 { &begin } else { &now };
-            self.bar.suspend(|| output::note(line));
+        if let Some(line) = self.due(step) {
+            self.bar.suspend(|| output::note(&line));
         }
         if step.elapsed.as_secs() > 0 {
+            let now = redact::text(&now(step)).into_owned();
             self.bar
                 .set_message(now.chars().take(columns()).collect::<String>());
             self.bar.tick();
         }
+    }
+
+    /// Returns the line that is to be printed now, if there is one.
+    fn due(&mut self, step: &Step<'_>) -> Option<String> {
+        let part = match step.elapsed.as_secs() / LOG_INTERVAL {
+            0 if self.quiet => return None,
+            // A silence that lasts is explained.
+            _ if self.quiet => 1,
+            _ if self.is_terminal => 0,
+            part => part,
+        };
+        let name = format!("{} {}", step.what, step.command.unwrap_or_default());
+        let printed = Some((name, part));
+        if self.printed == printed {
+            return None;
+        }
+        self.printed = printed;
+        let line = if part == 0 { begin(step) } else { now(step) };
+        Some(redact::text(&line).into_owned())
     }
 }
 
@@ -96,6 +102,33 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+
+    /// Returns the lines that are printed when a step takes these seconds, outside of a terminal.
+    fn lines<const N: usize>(quiet: bool, step: &mut Step<'_>, seconds: [u64; N]) -> Vec<String> {
+        let mut line = StepLine::new(quiet);
+        line.is_terminal = false;
+        let due = seconds.into_iter().filter_map(|elapsed| {
+            step.elapsed = Duration::from_secs(elapsed);
+            line.due(step)
+        });
+        due.collect()
+    }
+
+    #[test]
+    fn a_quiet_line_names_a_step_once_that_takes_ten_seconds() {
+        let mut step = Step {
+            what: "building http-daemon",
+            command: Some("cargo build"),
+            elapsed: Duration::ZERO,
+            detail: "",
+        };
+        let seconds = [0, 9, 10, 19, 20, 100];
+        assert_eq!(
+            lines(true, &mut step, seconds),
+            ["building http-daemon: 10 s"]
+        );
+        assert_eq!(lines(false, &mut step, seconds).len(), 4);
+    }
 
     #[test]
     fn a_step_is_shown_with_its_time_and_its_last_line() {

@@ -14,6 +14,7 @@ use super::daemons::Daemons;
 use super::running_load::RunningLoad;
 use super::warnings::slowest_ns;
 use super::{Ended, Prepared, Started};
+use crate::command_line::commands;
 use crate::part::Part;
 use crate::store;
 use load::driver::{Driver, SharedOperations as _};
@@ -125,6 +126,7 @@ fn facts<D: Driver>(
         started_at: store::timestamp_of(start.unix_ns),
         wall_s: ended.wall_s,
         plan: prepared.plan.take(),
+        commands: commands(&D::SPEC.driver),
         phases: Some(load.plan.phases()),
         level: load.plan.level(),
         daemon: DaemonInfo {

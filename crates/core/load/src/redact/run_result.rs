@@ -13,6 +13,7 @@ pub fn result(result: &mut RunResult) {
     value(&mut result.plan);
     let daemon = &mut result.daemon;
     let mut texts = vec![&mut result.plan_sentence, &mut daemon.target];
+    texts.extend(&mut result.commands);
     texts.extend(&mut daemon.about);
     texts.extend(&mut daemon.version);
     texts.extend(&mut daemon.process);

@@ -5,6 +5,9 @@ use crate::machine::Machine;
 use crate::result::{Answer, RunResult};
 use crate::units;
 
+/// Label of a command line. Formats show its text as code, to be copied.
+pub(super) const COMMAND: &str = "command";
+
 /// Describes one run: the plan, the daemon, the machine, the driver and the time.
 pub(super) fn run(result: &RunResult) -> Vec<(&'static str, String)> {
     let run = format!(
@@ -13,13 +16,16 @@ pub(super) fn run(result: &RunResult) -> Vec<(&'static str, String)> {
         units::seconds(result.wall_s),
         plain(&result.run_id)
     );
-    vec![
+    let mut facts = vec![
         ("plan", plain(&result.plan_sentence)),
         ("daemon", daemon(result)),
         ("machine", machine_in_run(result)),
         ("driver", driver(result)),
         ("run", run),
-    ]
+    ];
+    let commands = result.commands.iter();
+    facts.extend(commands.map(|command| (COMMAND, plain(command))));
+    facts
 }
 
 fn daemon(result: &RunResult) -> String {

@@ -349,6 +349,17 @@ impl Warning {
         )
     }
 
+    /// Names the figures of the tool that made the run that can't be true, alone or together with others. They share one
+    /// warning.
+    pub fn left_out(tool: &str, figures: &[String]) -> Option<Self> {
+        (!figures.is_empty()).then(|| {
+            Kind::Audit.suspect(
+                format!("left out of the figures of {tool}: {}", figures.join("; ")),
+                "compare the tool's own output, which is stored with the result",
+            )
+        })
+    }
+
     /// Collects known pitfalls of the report of the tool that made the run. They share one note, so that none hides
     /// another.
     pub fn misleading(tool: &str, pitfalls: &[String]) -> Option<Self> {

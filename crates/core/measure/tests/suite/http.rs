@@ -47,6 +47,11 @@ fn a_comparison_of_http_servers_says_what_wrk_k6_and_ps_would() {
     - **machine:** bench-1, Debian GNU/Linux 12 (bookworm), kernel 6.1.0-28-amd64, 2 × AMD EPYC 7763, 8.00 GiB memory, virtualised (kvm), 20,000 open files allowed
     - **noise:** load average before the runs 0.08 to 0.08, up to 0.1 % of the CPU time stolen
     - **driver:** http-load 0.1.0, 1 process, 2 worker threads, release build
+    - **command:**
+
+      ```text
+      fdpass-gen --daemon rust-streaming --connections 1000 --set 'level="1000"'
+      ```
 
     | daemon | version | description |
     | --- | --- | --- |

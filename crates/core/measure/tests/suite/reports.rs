@@ -210,6 +210,11 @@ fn the_whole_report_has_the_verdict_first_and_everything_in_tables() {
     - **machine:** bench-1, Debian GNU/Linux 12 (bookworm), kernel 6.1.0-28-amd64, 2 × AMD EPYC 7763, 8.00 GiB memory, virtualised (kvm), 20,000 open files allowed, load 0.08 before the start, 0.1 % stolen, source 2562a1f0c4d5 with changes
     - **driver:** fdpass-gen 0.1.0, 1 process, 2 worker threads, release build
     - **run:** 2026-01-31T12:00:00.250Z, 3.12 s from the first start to the end, 20260131-120000-7f3a
+    - **command:**
+
+      ```text
+      fdpass-gen --daemon rust-streaming --connections 1000 --set 'level="1000"'
+      ```
 
     ## Connection statistics
 
@@ -301,6 +306,11 @@ fn several_results_are_compared() {
     - **machine:** bench-1, Debian GNU/Linux 12 (bookworm), kernel 6.1.0-28-amd64, 2 × AMD EPYC 7763, 8.00 GiB memory, virtualised (kvm), 20,000 open files allowed
     - **noise:** load average before the runs 0.08 to 0.08, up to 0.1 % of the CPU time stolen
     - **driver:** fdpass-gen 0.1.0, 1 process, 2 worker threads, release build
+    - **command:**
+
+      ```text
+      fdpass-gen --daemon rust-streaming --connections 1000 --set 'level="1000"'
+      ```
 
     | daemon | version | description |
     | --- | --- | --- |

@@ -84,6 +84,13 @@ fn three_shards_make_one_result_in_which_nothing_is_missing_or_twice() {
             300
         );
     }
+    let commands = merged["commands"].as_array().unwrap();
+    let of_shards = commands.iter().enumerate().all(|(index, command)| {
+        let command = command.as_str().unwrap();
+        command.starts_with("http-load --result-dir ")
+            && command.contains(&format!(" --shard {index}/3 "))
+    });
+    assert!(commands.len() == 3 && of_shards, "{commands:?}");
     assert!(run.folder().join("report.html").is_file());
     assert!(report.contains("3 shards"), "{report}");
     assert!(

@@ -5,6 +5,7 @@
 mod answers;
 mod calibration;
 mod calls;
+mod command_line;
 mod connections;
 mod contents;
 mod divided;

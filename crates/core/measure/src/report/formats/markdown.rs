@@ -2,6 +2,7 @@
 
 use crate::report::comparison::Comparison;
 use crate::report::document::Part;
+use crate::report::facts::COMMAND;
 use crate::report::sections;
 use crate::report::table::{Head, Row, Table};
 use crate::suite::Suite;
@@ -23,7 +24,10 @@ fn written(part: &Part) -> Option<String> {
         Part::Note(note) => format!("{}\n", escaped(note)),
         Part::Facts(facts) => facts
             .iter()
-            .map(|(label, text)| format!("- **{label}:** {}\n", escaped(text)))
+            .map(|(label, text)| match *label {
+                COMMAND => format!("- **{label}:**\n\n{}", fenced(text)),
+                label => format!("- **{label}:** {}\n", escaped(text)),
+            })
             .collect(),
         Part::Table(table) => rendered(table),
         Part::Warnings(warnings) => warnings.iter().map(warning).collect(),

@@ -149,6 +149,8 @@ pub fn render(suite: &Suite, options: &Options<'_>) -> String {
     let listed = if is_one { LISTED } else { 1 };
     let mut items = vec![title(&comparison)];
     if is_one {
+        let capacities = suite.capacities.iter();
+        items.extend(capacities.map(|sentence| Item::sentence("capacity", sentence)));
         items.extend(overload(&comparison));
         items.extend(reasons(&comparison, listed));
         items.extend(figures::items(&comparison));

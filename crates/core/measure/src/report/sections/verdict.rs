@@ -110,6 +110,10 @@ fn facts_of_several(comparison: &Comparison<'_>) -> Facts {
     facts.extend(noise(results).map(|noise| ("noise", noise)));
     let drivers = distinct(results.iter().map(facts::driver)).into_iter();
     facts.extend(drivers.map(|driver| ("driver", driver)));
+    // Of the runs of a suite it is the suite's.
+    let commands = results.iter().filter_map(|run| run.commands.first());
+    let commands = distinct(commands.map(|command| plain(command))).into_iter();
+    facts.extend(commands.map(|command| (facts::COMMAND, command)));
     facts
 }
 

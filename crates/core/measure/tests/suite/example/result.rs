@@ -34,6 +34,7 @@ pub(crate) fn full() -> RunResult {
         plan: serde_json::json!({ "groups": [{ "name": "streams", "clients": 1000 }], "timeline": { "measure_s": 3.0 } }),
         plan_sentence: "1,000 streams, begun evenly over 2.5 s, each of 18 events 5 ms apart; a stream may take 120 s, the drain phase 10 s"
             .to_owned(),
+        commands: vec!["fdpass-gen --daemon rust-streaming --connections 1000 --set 'level=\"1000\"'".to_owned()],
         level: "1000".to_owned(),
         daemon: DaemonInfo {
             name: "rust-streaming".to_owned(),

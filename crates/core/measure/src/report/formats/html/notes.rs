@@ -3,6 +3,7 @@
 use maud::{Markup, html};
 
 use crate::report::distinct;
+use crate::report::facts::COMMAND;
 use crate::warning::Warning;
 
 /// Number of facts with one label, or of messages with one hint, above which the rest is folded.
@@ -19,10 +20,17 @@ pub(super) fn facts(facts: &[(&'static str, String)], elsewhere: &[&str]) -> Mar
             dl {
                 @for same in shown.chunk_by(|one, next| one.0 == next.0) {
                     @let texts = distinct(same.iter().map(|(_, text)| text));
-                    div { dt { (same[0].0) } dd { (folded(&texts, |text| html! { (text) })) } }
+                    div { dt { (same[0].0) } dd { (folded(&texts, |text| shown_as(same[0].0, text))) } }
                 }
             }
         }
+    }
+}
+
+fn shown_as(label: &str, text: &str) -> Markup {
+    match label {
+        COMMAND => html! { code.command { (text) } },
+        _ => html! { (text) },
     }
 }
 
