@@ -3,6 +3,7 @@
 use std::fs::{self, File};
 use std::io::Write as _;
 use std::net::TcpListener;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
@@ -55,6 +56,11 @@ impl Network {
         }
         network.make_key("server");
         network.make_key("user");
+        // Every host has another version, which must not be used.
+        fs::create_dir(network.path("old")).unwrap();
+        for program in ["drover", "http-load", "http-daemon"] {
+            symlink("/bin/false", network.path("old").join(program)).unwrap();
+        }
         for host in hosts {
             network.add(host, &script);
         }
@@ -85,10 +91,11 @@ impl Network {
             drop(listener);
             let config = format!(
                 "Port {port}\nListenAddress 127.0.0.1\nHostKey {}\nAuthorizedKeysFile {}\nPidFile none\nUsePAM no\n\
-                 StrictModes no\nSetEnv TMPDIR={}\n",
+                 StrictModes no\nSetEnv TMPDIR={} PATH={}:/usr/sbin:/usr/bin:/sbin:/bin\n",
                 self.path("server").display(),
                 self.path("user.pub").display(),
-                self.host(host).display()
+                self.host(host).display(),
+                self.path("old").display()
             );
             let file = self.path(&format!("{host}.conf"));
             fs::write(&file, config).unwrap();
@@ -334,11 +341,11 @@ fn messages_between_hosts_are_in_one_ledger() {
     if beside(env!("CARGO_BIN_EXE_drover"), programs).is_none() {
         return;
     }
-    let Some(network) = Network::start(&["a", "b"]) else {
+    let Some(network) = Network::start(&["a", "b", "c"]) else {
         return;
     };
     let more = ["--daemon", "broker-daemon", "--daemon-host", "a"];
-    let output = network.run("a*2,b", AMQP, &more);
+    let output = network.run("a,b,c", AMQP, &more);
     let merged = network.result();
     has_three_shards(&merged);
     let started = merged.operations("started");
@@ -350,6 +357,10 @@ fn messages_between_hosts_are_in_one_ledger() {
     );
     assert_eq!(merged.operations("ok"), started, "{}", merged["errors"]);
     merged.counts(&[("lost", 0), ("duplicated", 0), ("out_of_order", 0)]);
+    // The last shard has seen that all had ended, and read the depths of the queues.
+    let run = network.suite().join("broker-daemon/300-per-sx3/1");
+    let ledgers = fs::read_to_string(run.join("shard-2/ledgers.jsonl")).unwrap();
+    assert_contains(&ledgers, &["\"queues\":"]);
 }
 
 #[test]

@@ -1,17 +1,18 @@
 //! This program on a host: it runs parts of a run in its folder, passes their files on, and ends with the connection.
 
 use std::collections::BTreeMap;
-use std::fs::{self, Permissions};
-use std::io::{self, BufReader, StdoutLock, Write as _};
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
-use std::path::{Path, PathBuf};
+use std::fs::{self, File};
+use std::io::{self, BufReader, Read as _, Seek as _, SeekFrom, StdoutLock, Write as _};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use harness::drivers::entries;
 use harness::launcher;
+use harness::live::LIVE;
 use harness::signals::Signals;
-use harness::store::{self, RESULT};
+use harness::store::RESULT;
 use load::clock;
 use nix::sys::signal::{Signal, raise};
 use nix::sys::statvfs::statvfs;
@@ -21,11 +22,10 @@ use tokio::process::Command;
 use tokio::sync::mpsc::{self, UnboundedReceiver};
 use tokio::task::JoinSet;
 
-use super::message::{self, FromHost, HostState, READY, ToHost};
-use super::{PROJECT, RUN, is_below};
+use super::message::{self, FileKind, FromHost, HostState, READY, ToHost};
+use super::{PROJECT, RUN, files_below};
 use crate::child::{self, Ending};
 use crate::doctor;
-use crate::live_run::LiveRun;
 
 /// Time without a message after which the connection is lost.
 const SILENCE: Duration = Duration::from_secs(30);
@@ -44,8 +44,8 @@ type Stamp = (u64, i64, i64, u64);
 struct Agent {
     out: StdoutLock<'static>,
     parts: JoinSet<(String, io::Result<Ending>)>,
-    /// The folders of the parts that run, with their seconds.
-    live: BTreeMap<String, LiveRun>,
+    /// The folders of the parts that run, and how many bytes of their seconds were sent.
+    seconds: BTreeMap<String, u64>,
     /// The files of the run that both sides have.
     known: BTreeMap<String, Stamp>,
 }
@@ -61,7 +61,7 @@ pub(super) fn serve() -> anyhow::Result<()> {
     let agent = Agent {
         out,
         parts: JoinSet::new(),
-        live: BTreeMap::new(),
+        seconds: BTreeMap::new(),
         known: BTreeMap::new(),
     };
     let (sender, messages) = mpsc::unbounded_channel();
@@ -141,7 +141,7 @@ impl Agent {
                 },
                 &[],
             ),
-            ToHost::File { path, is_program } => self.store(&path, is_program, content),
+            ToHost::File { path, kind } => self.store(&path, kind, content),
             ToHost::Check { daemons, shards } => {
                 let state = FromHost::Checked(Box::new(state(&daemons, &shards)?));
                 self.send(&state, &[])
@@ -162,19 +162,11 @@ impl Agent {
         }
     }
 
-    fn store(&mut self, path: &str, is_program: bool, content: &[u8]) -> anyhow::Result<()> {
-        anyhow::ensure!(is_below(path), "{path}: is not below the folder");
-        let file = Path::new(path);
-        if let Some(folder) = file.parent() {
-            fs::create_dir_all(folder).with_context(|| format!("creating {}", folder.display()))?;
-        }
-        store::write_whole(file, content)?;
-        if is_program {
-            fs::set_permissions(file, Permissions::from_mode(0o700))?;
-        }
+    fn store(&mut self, path: &str, kind: FileKind, content: &[u8]) -> anyhow::Result<()> {
+        let file = kind.store(Path::new("."), path, content)?;
         if let Some(name) = path.strip_prefix("run/") {
             self.known
-                .extend(stamp(file).map(|stamp| (name.to_owned(), stamp)));
+                .extend(stamp(&file).map(|stamp| (name.to_owned(), stamp)));
         }
         Ok(())
     }
@@ -186,8 +178,7 @@ impl Agent {
             .env("DROVER_ROOT", std::path::absolute(PROJECT)?)
             .env_remove("DROVER_PROGRAMS");
         let mut signals = Signals::listen().context("listening for signals")?;
-        self.live
-            .insert(part.clone(), LiveRun::new(&Path::new(RUN).join(&part)));
+        self.seconds.insert(part.clone(), 0);
         self.parts.spawn(async move {
             let ended = child::run(command, &mut signals, || ()).await;
             (part, ended)
@@ -211,17 +202,23 @@ impl Agent {
             }
             // Files are replaced as a whole: one that has just been replaced is sent again.
             if let Ok(content) = fs::read(&path) {
-                self.send(&FromHost::File { path: name.clone() }, &content)?;
+                let path = name.clone();
+                let kind = FileKind::Whole;
+                self.send(&FromHost::File { path, kind }, &content)?;
                 self.known.insert(name, stamp);
             }
         }
-        let mut seconds = Vec::new();
-        for (part, live) in &mut self.live {
-            live.refresh();
-            seconds.extend(live.seconds.drain(..).map(|second| (part.clone(), second)));
+        let mut pieces = Vec::new();
+        for (part, sent) in &mut self.seconds {
+            let path = format!("{part}/{LIVE}");
+            // It is absent until the first second.
+            let piece = new_lines(&Path::new(RUN).join(&path), *sent).unwrap_or_default();
+            *sent += piece.len() as u64;
+            pieces.push((path, piece));
         }
-        for (part, second) in seconds {
-            self.send(&FromHost::Second { part, second }, &[])?;
+        for (path, piece) in pieces.into_iter().filter(|(_, piece)| !piece.is_empty()) {
+            let kind = FileKind::Piece;
+            self.send(&FromHost::File { path, kind }, &piece)?;
         }
         Ok(())
     }
@@ -229,16 +226,16 @@ impl Agent {
     /// Sends the result of a part that has ended.
     fn end(&mut self, (part, ended): (String, io::Result<Ending>)) -> anyhow::Result<()> {
         self.pass_on()?;
-        self.live.remove(&part);
-        let mut files = Vec::new();
-        collect(&Path::new(RUN).join(&part), &mut files);
+        self.seconds.remove(&part);
+        let mut files = files_below(&Path::new(RUN).join(&part));
         // The result is the last: it is complete if it is there.
         files.sort_by_key(|file| file.ends_with(RESULT));
         for file in files {
             let content = fs::read(&file).with_context(|| format!("reading {}", file.display()))?;
             let path = file.strip_prefix(RUN).unwrap_or(&file);
             let path = path.to_string_lossy().into_owned();
-            self.send(&FromHost::File { path }, &content)?;
+            let kind = FileKind::Whole;
+            self.send(&FromHost::File { path, kind }, &content)?;
         }
         let (code, problem) = match ended {
             Ok(ending) => (ending.status.code(), ending.stderr),
@@ -276,12 +273,13 @@ fn stamp(path: &Path) -> Option<Stamp> {
     Some((file.ino(), file.mtime(), file.mtime_nsec(), file.len()))
 }
 
-fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
-    for path in entries(folder) {
-        if path.is_dir() {
-            collect(&path, files);
-        } else {
-            files.push(path);
-        }
-    }
+/// Returns the whole lines of a file from an offset on.
+fn new_lines(path: &Path, offset: u64) -> io::Result<Vec<u8>> {
+    let mut file = File::open(path)?;
+    file.seek(SeekFrom::Start(offset))?;
+    let mut lines = Vec::new();
+    file.read_to_end(&mut lines)?;
+    let end = lines.iter().rposition(|byte| *byte == b'\n');
+    lines.truncate(end.map_or(0, |end| end + 1));
+    Ok(lines)
 }

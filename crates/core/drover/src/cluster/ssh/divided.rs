@@ -2,8 +2,7 @@
 //! to the others, and all are in the folder of the run here in the end, as if it had been common to all.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File, OpenOptions};
-use std::io::Write as _;
+use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,13 +13,13 @@ use harness::drivers::entries;
 use harness::live::{LIVE, LiveSecond};
 use harness::output;
 use harness::signals::Signals;
-use harness::store::{self, RESULT};
+use harness::store::RESULT;
 use tokio::process::Command;
 
 use super::hosts::Hosts;
-use super::message::{FromHost, ToHost};
+use super::message::{FileKind, FromHost, ToHost};
 use super::session::{Event, Session};
-use super::{PlacedHost, RUN, is_below};
+use super::{PlacedHost, RUN};
 use crate::child;
 use crate::driver_run::{self, Outcome};
 use crate::folder::Folder;
@@ -162,7 +161,7 @@ impl Hosts {
             session.send(ToHost::Clear, &Arc::default());
             let file = ToHost::File {
                 path: PLAN.to_owned(),
-                is_program: false,
+                kind: FileKind::Whole,
             };
             session.send(file, &plan);
             if host.has_daemon {
@@ -181,14 +180,10 @@ impl Hosts {
 
     fn receive(&self, from: usize, event: Event, running: &mut Running<'_>) -> anyhow::Result<()> {
         match event {
-            Event::Message(FromHost::File { path }, content) => {
+            Event::Message(FromHost::File { path, kind }, content) => {
                 let failed = path.strip_prefix(FAILED).map(part_of);
                 running.cause = running.cause.take().or(failed);
-                self.pass_on(from, &path, &content, running)
-            }
-            Event::Message(FromHost::Second { part, second }, _) => {
-                running.seconds.add(running.folder, part, second);
-                Ok(())
+                self.pass_on(from, &path, kind, &content, running)
             }
             Event::Message(
                 FromHost::Ended {
@@ -219,43 +214,44 @@ impl Hosts {
         }
     }
 
-    /// Keeps a file, and gives the other hosts those that parts wait for.
+    /// Keeps a file, and gives the other hosts those that parts wait for: all hosts the files of the run, and the host of
+    /// the daemon the seconds and results of the shards.
     fn pass_on(
         &self,
         from: usize,
         path: &str,
+        kind: FileKind,
         content: &[u8],
-        running: &Running<'_>,
+        running: &mut Running<'_>,
     ) -> anyhow::Result<()> {
-        let host = &self.placed[from].name;
-        anyhow::ensure!(
-            is_below(path),
-            "{host}: sent the file {path}, which is not below its folder"
-        );
-        let file = running.folder.join(path);
-        if let Some(folder) = file.parent() {
-            fs::create_dir_all(folder).with_context(|| format!("creating {}", folder.display()))?;
+        let stored = kind.store(running.folder, path, content);
+        let file = stored.with_context(|| format!("from {}", self.placed[from].name))?;
+        let is_other = |index: usize, _: &PlacedHost| index != from;
+        if !path.contains('/') {
+            self.give(path, kind, content, is_other);
+        } else if file.ends_with(RESULT) || kind == FileKind::Piece {
+            let waits = |index, host: &PlacedHost| is_other(index, host) && host.has_daemon;
+            self.give(path, kind, content, waits);
         }
-        store::write_whole(&file, content)?;
-        let is_result = path.ends_with(&format!("/{RESULT}"));
-        if is_result || !path.contains('/') {
-            // The part with the daemon only waits until the results of the shards are there.
-            let content = if is_result { &[] } else { content };
-            self.give(from, path, content);
+        if kind == FileKind::Piece {
+            running.seconds.add(running.folder, path, content);
         }
         Ok(())
     }
 
-    /// Sends a file of the run to all hosts but one.
-    fn give(&self, except: usize, path: &str, content: &[u8]) {
+    /// Sends a file of the run to some hosts.
+    fn give(
+        &self,
+        path: &str,
+        kind: FileKind,
+        content: &[u8],
+        to: impl Fn(usize, &PlacedHost) -> bool,
+    ) {
         let content: Arc<[u8]> = content.into();
-        for (index, session) in self.sessions.iter().enumerate() {
-            let file = ToHost::File {
-                path: format!("{RUN}/{path}"),
-                is_program: false,
-            };
-            if index != except {
-                session.send(file, &content);
+        for (index, (host, session)) in self.placed.iter().zip(&self.sessions).enumerate() {
+            let path = format!("{RUN}/{path}");
+            if to(index, host) {
+                session.send(ToHost::File { path, kind }, &content);
             }
         }
     }
@@ -269,7 +265,10 @@ impl Hosts {
         problem: &str,
         running: &mut Running<'_>,
     ) {
-        running.seconds.latest.remove(part);
+        let live = format!("{part}/{LIVE}");
+        running.seconds.latest.remove(&live);
+        // It is for programs that watch the run.
+        let _ = fs::remove_file(running.folder.join(live));
         if running.folder.join(part).join(RESULT).exists() {
             return;
         }
@@ -286,12 +285,10 @@ impl Hosts {
             code,
         });
         let index = part.strip_prefix(SHARD).unwrap_or(part);
-        let reason = format!("{name}: {problem}");
-        self.give(
-            self.sessions.len(),
-            &format!("{FAILED}{index}"),
-            reason.as_bytes(),
-        );
+        let (failed, reason) = (format!("{FAILED}{index}"), format!("{name}: {problem}"));
+        // The result says it too.
+        let _ = FileKind::Whole.store(running.folder, &failed, reason.as_bytes());
+        self.give(&failed, FileKind::Whole, reason.as_bytes(), |_, _| true);
     }
 }
 
@@ -348,27 +345,27 @@ async fn merge(
 /// The sum of the seconds of all shards, for programs that watch the run.
 #[derive(Debug, Default)]
 struct SecondSum {
-    /// The latest second of each shard that runs.
+    /// The latest second of each shard that runs, by the path of its file.
     latest: BTreeMap<String, LiveSecond>,
     /// The latest second that was written.
     written: Option<u64>,
 }
 
 impl SecondSum {
-    /// Adds the second of a shard, and appends the sum to the file once all shards have reached it.
-    fn add(&mut self, folder: &Path, part: String, second: LiveSecond) {
-        self.latest.insert(part, second);
+    /// Adds the seconds of a shard, and appends the sum to the file of the run once all shards have reached it.
+    fn add(&mut self, folder: &Path, shard: &str, lines: &[u8]) {
+        let mut lines = lines.rsplit(|byte| *byte == b'\n');
+        let Some(last) = lines.find_map(|line| serde_json::from_slice(line).ok()) else {
+            return;
+        };
+        self.latest.insert(shard.to_owned(), last);
         let Some(sum) = self.sum().filter(|sum| self.written < Some(sum.second)) else {
             return;
         };
         self.written = Some(sum.second);
-        // It is informative: a full disk ends the file, not the run.
         let line = serde_json::to_string(&sum).unwrap_or_default();
-        let file = OpenOptions::new()
-            .create(true)
-            .append(true)
-            .open(folder.join(LIVE));
-        let _ = file.and_then(|mut file: File| writeln!(file, "{line}"));
+        // It is informative: a full disk ends the file, not the run.
+        let _ = FileKind::Piece.store(folder, LIVE, format!("{line}\n").as_bytes());
     }
 
     fn sum(&self) -> Option<LiveSecond> {

@@ -9,7 +9,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail};
-use harness::drivers::entries;
 use harness::progress::StepLine;
 use harness::signals::Signals;
 use load::clock;
@@ -17,9 +16,9 @@ use subject::daemon::{Daemon, Step};
 use subject::manifest::Manifest;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-use super::message::ToHost;
+use super::message::{FileKind, ToHost};
 use super::session::{Event, Session};
-use super::{PROJECT, PlacedHost, Placement};
+use super::{PROJECT, PlacedHost, Placement, files_below};
 use crate::cluster::has_own_daemons;
 use crate::project::Project;
 use crate::resolve::Suite;
@@ -104,8 +103,10 @@ impl Hosts {
     /// Returns the next event that is not the loss of a host, which it remembers.
     pub(super) async fn next(&mut self) -> Option<(usize, Event)> {
         let (host, event) = self.events.recv().await?;
-        if let Event::Lost(reason) = &event {
-            self.lost[host] = Some(reason.clone());
+        match &event {
+            Event::Ready => self.sessions[host].is_ready = true,
+            Event::Lost(reason) => self.lost[host] = Some(reason.clone()),
+            Event::Message(..) => {}
         }
         Some((host, event))
     }
@@ -159,20 +160,23 @@ impl Hosts {
     ) -> anyhow::Result<()> {
         let launches = |host: &PlacedHost| host.has_daemon || self.own_daemons;
         for program in programs {
-            self.copy_file(&own_name(program)?, program, true, |_| true)?;
+            self.copy_file(&own_name(program)?, program, FileKind::Program, |_| true)?;
         }
         for program in of_daemons {
-            self.copy_file(&own_name(program)?, program, true, launches)?;
+            self.copy_file(&own_name(program)?, program, FileKind::Program, launches)?;
         }
         // The nearest root decides: it is copied last.
         for root in project.root.iter().collect::<Vec<_>>().into_iter().rev() {
-            let mut files = Vec::new();
-            collect(&root.path.join("daemons"), &mut files);
-            for file in files {
+            for file in files_below(&root.path.join("daemons")) {
                 let below = file.strip_prefix(&root.path).unwrap_or(&file);
                 let path = format!("{PROJECT}/{}", below.display());
                 let mode = fs::metadata(&file).map_or(0, |file| file.permissions().mode());
-                self.copy_file(&path, &file, mode & 0o100 != 0, launches)?;
+                let kind = if mode & 0o100 == 0 {
+                    FileKind::Whole
+                } else {
+                    FileKind::Program
+                };
+                self.copy_file(&path, &file, kind, launches)?;
             }
         }
         Ok(())
@@ -182,7 +186,7 @@ impl Hosts {
         &self,
         path: &str,
         file: &Path,
-        is_program: bool,
+        kind: FileKind,
         is_for: impl Fn(&PlacedHost) -> bool,
     ) -> anyhow::Result<()> {
         let content = fs::read(file).with_context(|| format!("reading {}", file.display()))?;
@@ -190,7 +194,7 @@ impl Hosts {
         let hosts = self.placed.iter().zip(&self.sessions);
         for (_, session) in hosts.filter(|(host, _)| is_for(host)) {
             let path = path.to_owned();
-            session.send(ToHost::File { path, is_program }, &content);
+            session.send(ToHost::File { path, kind }, &content);
         }
         Ok(())
     }
@@ -248,14 +252,4 @@ async fn daemon_programs(
         }
     }
     Ok(Some(programs))
-}
-
-fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
-    for path in entries(folder) {
-        if path.is_dir() {
-            collect(&path, files);
-        } else {
-            files.push(path);
-        }
-    }
 }

@@ -1,10 +1,14 @@
 //! Messages between this program and the copy of it on a host, over the two pipes of an ssh connection: a line of JSON, and
 //! the content of a file after it.
 
+use std::fs::{self, File, Permissions};
 use std::io::{self, BufRead, Read as _, Write};
 use std::net::IpAddr;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Component, Path, PathBuf};
 
-use harness::live::LiveSecond;
+use anyhow::{Context as _, ensure};
+use harness::store;
 use measure::machine::Machine;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -19,8 +23,8 @@ pub(super) const READY: &str = "drover-host-is-ready";
 pub(super) enum ToHost {
     /// The clock is asked for. Without a message for a while the host ends what it runs.
     Ping,
-    /// A file, at a path below the folder of the host; it can be executed if it is a program.
-    File { path: String, is_program: bool },
+    /// A file, at a path below the folder of the host.
+    File { path: String, kind: FileKind },
     /// The needs of what the host will launch: daemons, and one shard.
     Check {
         daemons: Vec<Needs>,
@@ -38,6 +42,55 @@ pub(super) enum ToHost {
     Clear,
 }
 
+/// The way in which a file is stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum FileKind {
+    /// The file replaces the one that is there.
+    Whole,
+    /// The same, and it can be executed.
+    Program,
+    /// The content is the next piece of a file that grows.
+    Piece,
+}
+
+impl FileKind {
+    /// Stores a file, with the folders above it.
+    ///
+    /// # Errors
+    /// The path is not below the folder, or cannot be written.
+    pub(super) fn store(
+        self,
+        folder: &Path,
+        path: &str,
+        content: &[u8],
+    ) -> anyhow::Result<PathBuf> {
+        ensure!(is_below(path), "the file {path} is not below the folder");
+        let file = folder.join(path);
+        let writing = || format!("writing {}", file.display());
+        fs::create_dir_all(file.parent().unwrap_or(folder)).with_context(writing)?;
+        match self {
+            Self::Whole => store::write_whole(&file, content)?,
+            Self::Program => {
+                store::write_whole(&file, content)?;
+                fs::set_permissions(&file, Permissions::from_mode(0o755)).with_context(writing)?;
+            }
+            Self::Piece => {
+                let grown = File::options().create(true).append(true).open(&file);
+                grown
+                    .and_then(|mut it| it.write_all(content))
+                    .with_context(writing)?;
+            }
+        }
+        Ok(file)
+    }
+}
+
+/// Returns true if a path from the other side of a connection stays below the folder that it is for.
+fn is_below(path: &str) -> bool {
+    let mut parts = Path::new(path).components().peekable();
+    parts.peek().is_some() && parts.all(|part| matches!(part, Component::Normal(_)))
+}
+
 /// A message from a host.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum FromHost {
@@ -46,9 +99,7 @@ pub(super) enum FromHost {
     /// The state of the host.
     Checked(Box<HostState>),
     /// A file of the run, new or changed.
-    File { path: String },
-    /// A second of a shard's load.
-    Second { part: String, second: LiveSecond },
+    File { path: String, kind: FileKind },
     /// A part has ended, and all of its files were sent.
     Ended {
         part: String,
@@ -115,11 +166,30 @@ mod tests {
     use super::*;
 
     #[test]
+    fn files_of_the_other_side_stay_below_the_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = |path: &str, kind: FileKind| kind.store(folder.path(), path, b"a\n");
+        for path in ["", "/etc/x", "../x", "run/../../x", "."] {
+            assert!(store(path, FileKind::Whole).is_err(), "{path}");
+        }
+        for kind in [FileKind::Whole, FileKind::Piece] {
+            store("run/shard-0/live.jsonl", kind).unwrap();
+        }
+        let program = store("run/x", FileKind::Program).unwrap();
+        let text = fs::read_to_string(program.with_file_name("shard-0/live.jsonl")).unwrap();
+        assert_eq!(text, "a\na\n");
+        assert_eq!(
+            fs::metadata(program).unwrap().permissions().mode() & 0o111,
+            0o111
+        );
+    }
+
+    #[test]
     fn messages_and_files_are_received_as_they_were_sent() {
         let mut pipe = Vec::new();
         let file = ToHost::File {
             path: "a b\n'c'".to_owned(),
-            is_program: true,
+            kind: FileKind::Program,
         };
         send(&mut pipe, &file, b"{\n\0").unwrap();
         send(&mut pipe, &ToHost::Ping, b"").unwrap();

@@ -49,6 +49,8 @@ pub(super) enum Event {
 /// A connection to a host.
 #[derive(Debug)]
 pub(super) struct Session {
+    /// True once something may run on the host that has to end.
+    pub(super) is_ready: bool,
     ssh: Child,
     /// Closing it ends the connection, and all that the host runs for it.
     outbox: Option<Sender<(ToHost, Arc<[u8]>)>>,
@@ -93,6 +95,7 @@ impl Session {
             tell(Event::Lost(reason(&stderr, ended)));
         });
         Ok(Self {
+            is_ready: false,
             ssh,
             outbox: Some(outbox),
         })
@@ -115,7 +118,11 @@ impl Drop for Session {
     /// Waits until the host has ended what it runs.
     fn drop(&mut self) {
         self.close();
-        let mut left = CLOSING;
+        let mut left = if self.is_ready {
+            CLOSING
+        } else {
+            Duration::ZERO
+        };
         while matches!(self.ssh.try_wait(), Ok(None)) && !left.is_zero() {
             thread::sleep(LOOK);
             left = left.saturating_sub(LOOK);
