@@ -2,11 +2,12 @@
 
 use std::fs::{self, File};
 use std::io::Write as _;
-use std::net::TcpListener;
+use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
+use harness_testing::hosts::Hosts;
 use harness_testing::processes::{children, is_running, wait_until, wait_until_within};
 use harness_testing::program::beside;
 use harness_testing::result::ResultFile;
@@ -40,8 +41,22 @@ impl Network {
         Self::start_in(hosts, |_, script| script.to_owned())
     }
 
-    /// Starts servers by a shell script that may change the surroundings of each.
+    /// Starts servers of this machine by a shell script that may change the surroundings of each.
     fn start_in(hosts: &[&str], script: impl Fn(&str, &str) -> String) -> Option<Self> {
+        let shell = |_, folder: &str, start: &str| {
+            let mut shell = Command::new("sh");
+            shell.args(["-c", &script(folder, start)]);
+            shell
+        };
+        Self::start_by(hosts, |_| Ipv4Addr::LOCALHOST, shell)
+    }
+
+    /// Starts servers at these addresses, each by a command.
+    fn start_by(
+        hosts: &[&str],
+        address: impl Fn(u8) -> Ipv4Addr,
+        command: impl Fn(u8, &str, &str) -> Command,
+    ) -> Option<Self> {
         if !Path::new(SSHD).is_file() {
             skip("sshd, of the package openssh-server");
             return None;
@@ -61,8 +76,9 @@ impl Network {
         for program in ["drover", "http-load", "http-daemon"] {
             symlink("/bin/false", network.path("old").join(program)).unwrap();
         }
-        for host in hosts {
-            network.add(host, &script);
+        for (index, host) in (0..).zip(hosts) {
+            let command = |folder: &str, start: &str| command(index, folder, start);
+            network.add(host, address(index), command);
         }
         Some(network)
     }
@@ -82,7 +98,7 @@ impl Network {
         self.path(&format!("host-{name}"))
     }
 
-    fn add(&mut self, host: &str, script: &impl Fn(&str, &str) -> String) {
+    fn add(&mut self, host: &str, address: Ipv4Addr, command: impl Fn(&str, &str) -> Command) {
         fs::create_dir(self.host(host)).unwrap();
         let log = self.path(&format!("{host}.log"));
         loop {
@@ -90,7 +106,7 @@ impl Network {
             let port = listener.local_addr().unwrap().port();
             drop(listener);
             let config = format!(
-                "Port {port}\nListenAddress 127.0.0.1\nHostKey {}\nAuthorizedKeysFile {}\nPidFile none\nUsePAM no\n\
+                "Port {port}\nListenAddress {address}\nHostKey {}\nAuthorizedKeysFile {}\nPidFile none\nUsePAM no\n\
                  StrictModes no\nSetEnv TMPDIR={} PATH={}:/usr/sbin:/usr/bin:/sbin:/bin\n",
                 self.path("server").display(),
                 self.path("user.pub").display(),
@@ -100,11 +116,7 @@ impl Network {
             let file = self.path(&format!("{host}.conf"));
             fs::write(&file, config).unwrap();
             let start = format!("exec {SSHD} -D -e -f {}", file.display());
-            let mut server = Command::new("sh")
-                .args([
-                    "-c",
-                    &script(&self.host(host).display().to_string(), &start),
-                ])
+            let mut server = command(&self.host(host).display().to_string(), &start)
                 .stdin(Stdio::null())
                 .stderr(File::create(&log).unwrap())
                 .spawn()
@@ -116,7 +128,7 @@ impl Network {
             // Another program may have taken the port meanwhile.
             if server.try_wait().unwrap().is_none() {
                 self.servers.push(server);
-                self.name(host, port);
+                self.name(host, address, port);
                 return;
             }
             let log = fs::read_to_string(&log).unwrap();
@@ -125,7 +137,7 @@ impl Network {
     }
 
     /// Adds a host to the configuration of the client.
-    fn name(&self, host: &str, port: u16) {
+    fn name(&self, host: &str, address: Ipv4Addr, port: u16) {
         let key = fs::read_to_string(self.path("server.pub")).unwrap();
         let append = |name: &str, text: String| {
             let file = File::options()
@@ -134,11 +146,11 @@ impl Network {
                 .open(self.path(name));
             file.unwrap().write_all(text.as_bytes()).unwrap();
         };
-        append("known", format!("[127.0.0.1]:{port} {key}"));
+        append("known", format!("[{address}]:{port} {key}"));
         append(
             "config",
             format!(
-                "Host {host}\n HostName 127.0.0.1\n Port {port}\n IdentityFile {}\n IdentitiesOnly yes\n UserKnownHostsFile {}\n",
+                "Host {host}\n HostName {address}\n Port {port}\n IdentityFile {}\n IdentitiesOnly yes\n UserKnownHostsFile {}\n",
                 self.path("user").display(),
                 self.path("known").display()
             ),
@@ -288,6 +300,39 @@ fn a_load_of_two_hosts_with_three_shares_is_one_result_and_leaves_nothing_there(
     for host in ["a", "b", "c"] {
         network.wait_until_clean(host);
     }
+}
+
+#[test]
+fn hosts_of_a_real_network_reach_the_daemon_at_the_address_of_its_host() {
+    if beside(env!("CARGO_BIN_EXE_drover"), ["http-load", "http-daemon"]).is_none() {
+        return;
+    }
+    let Some(hosts) = Hosts::create(3) else {
+        return;
+    };
+    let shell = |host: u8, _: &str, start: &str| {
+        let mut shell = hosts.command(host, "sh");
+        shell.args(["-c", start]);
+        shell
+    };
+    let names = ["a", "b", "c"];
+    let Some(network) = Network::start_by(&names, |host| hosts.address(host), shell) else {
+        return;
+    };
+    let call = network.drover("a,b,c", HTTP, &["--daemon", "http-daemon"]);
+    // This program is on the first host, and has a way to the others.
+    let mut there = hosts.command(0, call.get_program());
+    there
+        .args(call.get_args())
+        .current_dir(root())
+        .stdin(Stdio::null());
+    let output = there.output().unwrap();
+    let merged = network.result();
+    assert_contains(&shown(&output), &["2 shards on 2 machines"]);
+    let due = merged.operations("started") + merged.operations("missed");
+    assert_eq!(due, 1_200, "{}", messages(&output));
+    // A request and its answer take 1 ms each.
+    assert!(merged.ms("response", "min_ns") >= 2.0);
 }
 
 #[test]
@@ -514,7 +559,8 @@ fn hosts_that_cannot_be_reached_are_named_together() {
     };
     // It accepts the connection and never says a word.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
-    network.name("silent", silent.local_addr().unwrap().port());
+    let port = silent.local_addr().unwrap().port();
+    network.name("silent", Ipv4Addr::LOCALHOST, port);
     let daemon = ["--daemon", "http-daemon"];
     let words = [
         "connecting: ",
