@@ -27,7 +27,7 @@ use super::{PROJECT, RUN, files_below};
 use crate::child::{self, Ending};
 use crate::doctor;
 
-/// Time without a message after which the connection is lost.
+/// Time without a message after which the connection is lost, if parts run. Before that a message may be a large file.
 const SILENCE: Duration = Duration::from_secs(30);
 /// Time between two readings of the folder until the start, and after it: a reading uses the processor of the load.
 const POLL: Duration = Duration::from_millis(20);
@@ -110,7 +110,9 @@ impl Agent {
                         break Err(error);
                     }
                 }
-                () = tokio::time::sleep_until(heard + SILENCE) => break Ok(()),
+                () = tokio::time::sleep_until(heard + SILENCE), if !self.parts.is_empty() => {
+                    break Ok(());
+                }
             }
         };
         // The first request asks for the rest of the load, the second for the end.

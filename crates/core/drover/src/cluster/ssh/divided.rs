@@ -76,7 +76,7 @@ struct Running<'a> {
     open: BTreeMap<String, usize>,
     /// The parts that have no result, in order.
     problems: Vec<Problem>,
-    /// The first part that has told the others that it failed: they end because of it.
+    /// The first part that failed: the others may end because of it.
     cause: Option<String>,
     seconds: SecondSum,
     interrupts: u32,
@@ -279,6 +279,8 @@ impl Hosts {
             "" => "ended without a result or an error message",
             problem => problem,
         };
+        // A part that has told the others is known already.
+        running.cause.get_or_insert_with(|| part.to_owned());
         running.problems.push(Problem {
             part: part.to_owned(),
             text: format!("{name} ({part}): {problem}"),
