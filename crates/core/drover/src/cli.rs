@@ -154,7 +154,7 @@ pub fn main(version: &'static str) -> ExitCode {
     let ended = match typed.command {
         Command::Run(options) => launcher::runtime()
             .map_err(Failure::from)
-            .and_then(|runtime| runtime.block_on(run::run(&options))),
+            .and_then(|runtime| runtime.block_on(run::run(&options, None))),
         Command::Watch(options) => watch::run(&options),
         Command::Report(typed) => typed.carry_out(),
         Command::Analyze(Analyze { paths }) => ReportArgs {

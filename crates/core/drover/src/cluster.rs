@@ -19,6 +19,7 @@ use crate::project::Project;
 
 mod k8s;
 mod slurm;
+pub(crate) mod ssh;
 
 /// Time for programs to be started and ready, and for results to be written, in the limit of a job.
 const AROUND_THE_LOAD: Duration = Duration::from_secs(20 * 60);
@@ -26,6 +27,15 @@ const AROUND_THE_LOAD: Duration = Duration::from_secs(20 * 60);
 /// The engines.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Engine {
+    /// Run suites on several hosts by ssh, and report at the end as `drover run` does
+    ///
+    /// Nothing needs to be installed on the hosts or shared by them, but what the daemon itself needs. The programs, the
+    /// plan and the manifests of daemons are copied, all hosts are checked, every run is divided over them, and the results
+    /// are collected and merged. Files that the plan names must be on each host. Nothing is left there at the end.
+    Ssh(ssh::SshOptions),
+    /// Run parts of a divided run on this host, for `drover cluster ssh`
+    #[command(hide = true)]
+    Host,
     /// Write objects for Kubernetes: a Job for the daemon, and an Indexed Job of the shards
     ///
     /// Prints one list, which `kubectl apply -f -` takes. Each shard is a pod, and so is the part that launches the
@@ -93,16 +103,20 @@ impl Job {
         let driver = project.driver_of(&file, plan.protocol.as_deref(), daemons)?;
         project.require_protocol(daemons, driver)?;
         let manifest = Manifest::load(&project.root, daemon)?;
-        let own_daemons = manifest.url.is_none() && manifest.has_socket();
         Ok(Self {
             name: plan.name.clone(),
             plan: std::path::absolute(&file)?,
             driver: driver.clone(),
             daemon: daemon.clone(),
-            own_daemons,
+            own_daemons: has_own_daemons(&manifest),
             limit: plan.planned() + plan.timeline.drain + AROUND_THE_LOAD,
         })
     }
+}
+
+/// Returns true if every shard must launch a daemon of its own, because others cannot reach it over a network.
+fn has_own_daemons(daemon: &Manifest) -> bool {
+    daemon.url.is_none() && daemon.has_socket()
 }
 
 /// Refuses a text with a secret: everybody who may see the job could read it.
@@ -149,10 +163,12 @@ fn absolute(path: &Path) -> anyhow::Result<String> {
 /// # Errors
 /// A wrong call, or an engine that refuses the job.
 pub(crate) fn run(engine: Engine) -> Result<u8, Failure> {
-    let project = Project::find().map_err(Failure::Call)?;
+    let project = || Project::find().map_err(Failure::Call);
     match engine {
-        Engine::K8s(options) => k8s::run(&project, &options)?,
-        Engine::Slurm(options) => slurm::run(&project, &options)?,
+        Engine::K8s(options) => k8s::run(&project()?, &options)?,
+        Engine::Slurm(options) => slurm::run(&project()?, &options)?,
+        Engine::Ssh(options) => return ssh::run(&options),
+        Engine::Host => ssh::serve()?,
     }
     Ok(exit::FINE)
 }

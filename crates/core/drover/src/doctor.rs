@@ -6,15 +6,17 @@ use std::path::{Path, PathBuf};
 use load::limits;
 use measure::machine::Machine;
 use measure::units;
+use serde::{Deserialize, Serialize};
 use subject::daemon::Daemon;
 use subject::host;
+use subject::manifest::Roots;
 
 use crate::project::Project;
 
 mod needs;
 mod noise;
 
-use needs::Needs;
+pub(crate) use needs::Needs;
 
 /// Kernel memory of a pair of connected sockets, and the memory that the most expensive kind of daemon keeps for a
 /// stream. Neither was measured on this machine: they are estimates that show whether a plan is worth trying.
@@ -35,7 +37,7 @@ const LOOPBACK_ADDRESSES: u64 = 16;
 const SWAP_BYTES: u64 = 64 << 20;
 
 /// A property of the machine that is unsuitable for a measurement.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Finding {
     /// The problem, and the required state.
     pub(crate) what: String,
@@ -44,7 +46,7 @@ pub(crate) struct Finding {
 }
 
 impl Finding {
-    fn new(what: impl Into<String>, fix: impl Into<String>) -> Self {
+    pub(crate) fn new(what: impl Into<String>, fix: impl Into<String>) -> Self {
         Self {
             what: what.into(),
             fix: fix.into(),
@@ -70,12 +72,8 @@ pub(crate) fn check(plans: &[PathBuf], out: &Path) -> anyhow::Result<Vec<Finding
         .map(|plan| Needs::from_plan(plan))
         .collect::<anyhow::Result<Vec<_>>>()?;
     let machine = host::machine();
-    let mut found = tools(&project, &needs);
-    found.extend(open_files(&needs));
-    found.extend(accept_queue(&needs, &machine));
-    found.extend(mappings(&project, &needs, &machine));
+    let mut found = of_daemons(&project.root, &needs, &machine);
     found.extend(ports(&needs, &machine));
-    found.extend(memory(&needs, &machine, &meminfo()));
     found.extend(processors(&machine));
     found.extend(disk(out));
     found.extend(swap(&meminfo()));
@@ -83,10 +81,40 @@ pub(crate) fn check(plans: &[PathBuf], out: &Path) -> anyhow::Result<Vec<Finding
     Ok(found)
 }
 
-fn tools(project: &Project, needs: &[Needs]) -> Vec<Finding> {
+/// Returns what a host of a run on several machines lacks for the daemons that it launches and the shards that it drives.
+/// The needs of a shard are its share of the load. What disturbs a measurement is not looked for: the results say it.
+pub(crate) fn check_host(
+    root: &Roots,
+    daemons: &[Needs],
+    shards: &[Needs],
+    machine: &Machine,
+) -> Vec<Finding> {
+    let mut found = of_daemons(root, daemons, machine);
+    found.extend(open_files(
+        shards,
+        "one shard with its share of the clients",
+    ));
+    found.extend(ports(shards, machine));
+    found.extend(disk(Path::new(".")));
+    found
+}
+
+fn of_daemons(root: &Roots, needs: &[Needs], machine: &Machine) -> Vec<Finding> {
+    let mut found = tools(root, needs);
+    found.extend(open_files(
+        needs,
+        "one daemon with its share of the streams",
+    ));
+    found.extend(accept_queue(needs, machine));
+    found.extend(mappings(root, needs, machine));
+    found.extend(memory(needs, machine, &meminfo()));
+    found
+}
+
+fn tools(root: &Roots, needs: &[Needs]) -> Vec<Finding> {
     let daemons: BTreeSet<&String> = needs.iter().flat_map(|need| &need.daemons).collect();
     let missing = daemons.into_iter().filter_map(|daemon| {
-        let error = Daemon::check_tools(&project.root, daemon).err()?;
+        let error = Daemon::check_tools(root, daemon).err()?;
         let problem = error.to_string();
         let first = problem.lines().next().unwrap_or_default();
         Some(Finding::new(first, "scripts/setup"))
@@ -101,9 +129,9 @@ fn most(needs: &[Needs], of: impl Fn(&Needs) -> u64) -> Option<(&Needs, u64)> {
         .filter(|(_, amount)| *amount > 0)
 }
 
-fn open_files(needs: &[Needs]) -> Option<Finding> {
+fn open_files(needs: &[Needs], by: &str) -> Option<Finding> {
     let (plan, files) = most(needs, Needs::open_files)?;
-    let what = format!("{}: one daemon with its share of the streams", plan.name);
+    let what = format!("{}: {by}", plan.name);
     let error = limits::require_nofile(&what, files).err()?;
     let text = error.to_string();
     let (what, fix) = text.split_once('\n').unwrap_or((&text, ""));
@@ -127,9 +155,9 @@ fn accept_queue(needs: &[Needs], machine: &Machine) -> Option<Finding> {
 }
 
 /// Checks the memory mappings of PHP fibers. A daemon has fibers if it needs the tool `php`.
-fn mappings(project: &Project, needs: &[Needs], machine: &Machine) -> Option<Finding> {
+fn mappings(root: &Roots, needs: &[Needs], machine: &Machine) -> Option<Finding> {
     let with_fibers = |need: &Needs| {
-        if need.uses(&project.root, "php") {
+        if need.uses(root, "php") {
             need.share
         } else {
             0
@@ -299,7 +327,7 @@ mod tests {
         );
         assert_eq!(ports(&[need(16 * 28_232)], &machine), None);
         assert_eq!(processors(&machine).len(), 2);
-        let files = open_files(&[need(5_000_000)]).unwrap();
+        let files = open_files(&[need(5_000_000)], "one daemon").unwrap();
         assert!(files.what.contains("5000100") && files.fix.contains("ulimit -Hn 5000100"));
     }
 

@@ -43,20 +43,26 @@ pub(crate) async fn run(
     command
         .arg("--plan")
         .arg(folder.plan())
-        .args(["--daemon", &run.id.daemon])
-        .args(run.set.iter().flat_map(|set| ["--set", set]))
-        // In quotes: a name that looks like a number is still a name.
-        .args(["--set", &format!("level=\"{}\"", run.id.level)])
+        .args(arguments(run))
         .arg("--into")
         .arg(run.id.folder(folder.path()))
-        .arg("--quiet");
-    command.env(SUITE_COMMAND, command_line("drover"));
+        .env(SUITE_COMMAND, command_line("drover"));
     if let Some(address) = metrics_addr {
         command.args(["--metrics-addr", &address.to_string()]);
     }
     let ending = child::run(command, signals, tick).await?;
     let asked_to_end = ending.interrupts > 0;
     Ok((outcome(folder, &run.id, &ending), asked_to_end))
+}
+
+/// Returns the arguments of the driver for a run, apart from its files.
+pub(crate) fn arguments(run: &PlannedRun) -> Vec<String> {
+    // In quotes: a name that looks like a number is still a name.
+    let level = format!("level=\"{}\"", run.id.level);
+    let set = run.set.iter().chain([&level]);
+    let set = set.flat_map(|set| ["--set", set]).map(str::to_owned);
+    let daemon = ["--daemon", &run.id.daemon, "--quiet"].map(str::to_owned);
+    daemon.into_iter().chain(set).collect()
 }
 
 /// Returns the outcome of a run with an existing result. A result that was cut short is set aside, and must be
@@ -73,7 +79,8 @@ pub(crate) fn reuse_result(folder: &Folder, id: &RunId) -> Option<Outcome> {
     })
 }
 
-fn outcome(folder: &Folder, id: &RunId, ending: &Ending) -> Outcome {
+/// Returns the outcome of a run whose driver, or merge, has ended.
+pub(crate) fn outcome(folder: &Folder, id: &RunId, ending: &Ending) -> Outcome {
     let status = ending.status;
     match store::read_result(&folder.result(id)) {
         Ok(result) if was_interrupted(&result) => {

@@ -7,7 +7,6 @@ use std::time::SystemTime;
 
 use anyhow::{Context as _, bail};
 use harness::drivers::entries;
-use harness::live::LIVE;
 use harness::store::{self, RESULT};
 use measure::result::RunResult;
 
@@ -102,9 +101,14 @@ impl Folder {
         let folder = id.folder(&self.path);
         // A result that is incomplete, or was edited, may still be wanted.
         let _ = fs::rename(folder.join(RESULT), folder.join(UNREADABLE));
-        // Whoever watches must not take them for the next run's.
-        for stale in [LIVE, "resources.csv"] {
-            let _ = fs::remove_file(folder.join(stale));
+        // Whoever watches or merges must not take them for the next run's.
+        let is_kept = |path: &PathBuf| {
+            [INTERRUPTED, UNREADABLE]
+                .iter()
+                .any(|it| path.ends_with(it))
+        };
+        for stale in entries(&folder).into_iter().filter(|it| !is_kept(it)) {
+            let _ = fs::remove_dir_all(&stale).or_else(|_| fs::remove_file(&stale));
         }
         fs::create_dir_all(&folder)
             .and_then(|()| tempfile::tempfile_in(&folder))

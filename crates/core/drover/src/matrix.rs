@@ -70,6 +70,7 @@ mod tests {
             capacity: None,
             repeat,
             seed,
+            placement: None,
         };
         planned_runs(&suite)
             .iter()

@@ -104,6 +104,12 @@ fn collect(path: &Path, files: &mut Vec<PathBuf>) {
         files.push(path.to_owned());
         return;
     }
+    // The parts of a divided run are beside its merged result.
+    let merged = path.join(RESULT);
+    if merged.is_file() {
+        files.push(merged);
+        return;
+    }
     for entry in entries(path) {
         let name = entry.file_name().unwrap_or_default().to_string_lossy();
         if entry.is_dir() && !entry.is_symlink() {
@@ -111,8 +117,6 @@ fn collect(path: &Path, files: &mut Vec<PathBuf>) {
             if !record::is_set_aside(&name) {
                 collect(&entry, files);
             }
-        } else if entry.ends_with(RESULT) {
-            files.push(entry);
         }
     }
 }

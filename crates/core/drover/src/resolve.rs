@@ -12,6 +12,8 @@ use load::redact;
 use measure::suite::Planned;
 use serde::{Deserialize, Serialize};
 
+use crate::cluster::ssh::Placement;
+use crate::doctor::Needs;
 use crate::project::{self, Project, listed};
 
 /// Overrides of a plan's suite from the command line.
@@ -55,6 +57,9 @@ pub(crate) struct SuiteSpec {
     pub(crate) repeat: u32,
     /// Determines which daemon begins.
     pub(crate) seed: u64,
+    /// The hosts of its runs, if they are divided.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) placement: Option<Placement>,
 }
 
 /// A load: its name, and the fields that it changes in the plan.
@@ -92,6 +97,7 @@ impl Suite {
         project: &Project,
         named: &Path,
         overrides: &Overrides,
+        placement: Option<&Placement>,
     ) -> anyhow::Result<Self> {
         let file = &project.find_plan(named)?;
         let mut plan: Plan<toml::Table> = plan::load(file, &overrides.set)?;
@@ -135,6 +141,7 @@ impl Suite {
             capacity: suite.capacity,
             repeat: suite.repeat,
             seed: plan.seed,
+            placement: placement.cloned(),
         };
         let text = std::fs::read_to_string(file).unwrap_or_default();
         Ok(Self {
@@ -194,6 +201,18 @@ impl Suite {
             self.check_with_driver(program, &set).with_context(about)?;
         }
         Ok(())
+    }
+
+    /// Returns what its highest load needs.
+    ///
+    /// # Errors
+    /// The plan can't be read.
+    pub(crate) fn needs(&self) -> anyhow::Result<Needs> {
+        let search = self.spec.capacity.as_ref();
+        let most = search.map(|search| self.spec.probe(search.most));
+        let levels = self.spec.levels.iter().chain(&most);
+        let settings = levels.map(|level| [self.spec.set.as_slice(), &level.set].concat());
+        Needs::at_settings(&self.file, self.spec.daemons.clone(), settings)
     }
 
     /// Has the driver print the plan that it would run; returns its error if the plan is invalid.

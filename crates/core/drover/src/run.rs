@@ -18,6 +18,7 @@ use measure::result::RunResult;
 use subject::daemon::{Daemon, DaemonError};
 use subject::host;
 
+use crate::cluster::ssh::{Hosts, Placement};
 use crate::driver_program;
 use crate::driver_run::{self, Outcome};
 use crate::estimate::{self, PastRun};
@@ -57,19 +58,22 @@ pub(crate) struct SuiteOptions {
     /// Print the whole report instead of one screen at the end
     #[arg(long)]
     full: bool,
-    /// Let the driver of each run serve its metrics at this address, such as 127.0.0.1:9100, with the labels plan, daemon,
+    /// Let the driver of each run on this machine serve its metrics at this address, such as 127.0.0.1:9100, with the labels plan, daemon,
     /// level and run
     #[arg(long, value_name = "ADDR")]
-    metrics_addr: Option<SocketAddr>,
+    pub(crate) metrics_addr: Option<SocketAddr>,
 }
 
 /// Runs suites one after the other; returns their combined exit code.
 ///
 /// # Errors
 /// A problem that keeps a suite from beginning.
-pub(crate) async fn run(options: &SuiteOptions) -> Result<u8, Failure> {
+pub(crate) async fn run(
+    options: &SuiteOptions,
+    placement: Option<&Placement>,
+) -> Result<u8, Failure> {
     let project = Project::find().map_err(Failure::Call)?;
-    let read = |plan: &PathBuf| Suite::read(&project, plan, &options.overrides);
+    let read = |plan: &PathBuf| Suite::read(&project, plan, &options.overrides, placement);
     let suites: Vec<Suite> = options
         .plans
         .iter()
@@ -93,10 +97,25 @@ pub(crate) async fn run(options: &SuiteOptions) -> Result<u8, Failure> {
             .with_context(|| suite.file.display().to_string())
             .map_err(Failure::Call)?;
     }
+    let mut hosts = None;
+    if let Some(placement) = placement {
+        let opened = Hosts::open(
+            placement,
+            &project,
+            &suites,
+            programs.values(),
+            &mut signals,
+        );
+        hosts = opened.await.map_err(Failure::Call)?;
+        if hosts.is_none() {
+            return Ok(interrupted(&progress));
+        }
+    }
     let mut codes = Vec::new();
     for suite in &suites {
         let program = programs[&suite.driver.name].clone();
-        let mut runner = Runner::open(suite, program, options, &progress, &mut signals)?;
+        let hosts = hosts.as_mut();
+        let mut runner = Runner::open(suite, program, options, hosts, &progress, &mut signals)?;
         codes.push(runner.run_all(&project).await?);
         if runner.interrupted {
             break;
@@ -155,6 +174,8 @@ async fn programs(
 struct Runner<'a> {
     suite: &'a Suite,
     program: PathBuf,
+    /// The hosts of a suite whose runs are divided.
+    hosts: Option<&'a mut Hosts>,
     folder: Folder,
     record: Record,
     progress: &'a Progress,
@@ -175,6 +196,7 @@ impl<'a> Runner<'a> {
         suite: &'a Suite,
         program: PathBuf,
         options: &SuiteOptions,
+        hosts: Option<&'a mut Hosts>,
         progress: &'a Progress,
         signals: &'a mut Signals,
     ) -> Result<Self, Failure> {
@@ -213,6 +235,7 @@ impl<'a> Runner<'a> {
         Ok(Self {
             suite,
             program,
+            hosts,
             folder,
             record,
             progress,
@@ -240,6 +263,8 @@ impl<'a> Runner<'a> {
         let able = match self.record.ended_at {
             // Nothing is run, so that no tool is needed.
             Some(_) => self.suite.spec.daemons.clone(),
+            // The hosts have been checked, and build what has to be built.
+            None if self.hosts.is_some() => self.suite.spec.daemons.clone(),
             None => self.prepare_daemons(project).await?,
         };
         match self.suite.spec.capacity.clone() {
@@ -409,11 +434,15 @@ impl<'a> Runner<'a> {
                 let mut live = LiveView::new(&run.id.folder(self.folder.path()));
                 let tick = || self.progress.show(&now, &mut live);
                 let (program, folder, address) = (&self.program, &self.folder, self.metrics_addr);
-                let (outcome, asked_to_end) =
-                    driver_run::run(program, folder, run, address, self.signals, tick)
+                let (outcome, asked_to_end) = match &mut self.hosts {
+                    Some(hosts) => hosts.run(program, folder, run, self.signals, tick).await?,
+                    None => driver_run::run(program, folder, run, address, self.signals, tick)
                         .await
-                        .with_context(|| format!("starting {}", self.program.display()))?;
-                self.interrupted |= asked_to_end;
+                        .with_context(|| format!("starting {}", self.program.display()))?,
+                };
+                // Without a host no run is whole: the same command connects again.
+                let has_lost = self.hosts.as_ref().is_some_and(|it| it.lost().is_some());
+                self.interrupted |= asked_to_end || has_lost;
                 outcome
             }
         };

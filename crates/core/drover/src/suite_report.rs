@@ -61,8 +61,12 @@ fn command(record: &Record, folder: &Path) -> String {
     let suite = &record.suite;
     let plan = record.plan.as_deref().map(quoted);
     let plan = plan.unwrap_or_else(|| format!("configs/{}/{}.toml", suite.protocol, suite.name));
+    let call = match &suite.placement {
+        Some(placement) => format!("cluster ssh {}", placement.words().join(" ")),
+        None => "run".to_owned(),
+    };
     let mut command = format!(
-        "drover run {plan} --daemon {} --repeat {}",
+        "drover {call} {plan} --daemon {} --repeat {}",
         suite.daemons.join(","),
         suite.repeat
     );

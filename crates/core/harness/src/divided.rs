@@ -13,8 +13,7 @@
 //! | `open-I`, `load-probe-0`, …, `load` | the same for the load, if connections are opened before it |
 //! | `left-I` | how many operations shard I has begun and not ended, if others end them |
 //! | `progress` | all have begun their last, or the sum is 0 and nobody needs to wait any more, from the last shard |
-//! | `done-I` | shard I has ended; the last to end cleans up |
-//! | `cleaned` | from the shard that cleans up |
+//! | `done-I` | shard I has ended; the last shard waits for the others and cleans up |
 //! | `shard-I/live.jsonl` | a line for each second of its load: it is alive |
 //! | `shard-I/`, `daemon/` | the result of each part; `result.json` is written last, so it is complete |
 

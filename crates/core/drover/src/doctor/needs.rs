@@ -3,13 +3,14 @@
 use std::path::Path;
 
 use load::plan::{self, Group, Level, Plan};
+use serde::{Deserialize, Serialize};
 use subject::manifest::{Manifest, Roots};
 
 /// File descriptors that a process keeps open besides its load.
 const OWN_DESCRIPTORS: u64 = 100;
 
 /// The needs of a plan at its highest level.
-#[derive(Debug)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Needs {
     /// The plan's name.
     pub(crate) name: String,
@@ -33,29 +34,57 @@ impl Needs {
     pub(crate) fn from_plan(file: &Path) -> anyhow::Result<Self> {
         let base: Plan<toml::Table> = plan::load(file, &[])?;
         let suite = base.suite.as_ref();
-        let mut needs = Self {
-            name: base.name.clone(),
-            daemons: suite.map_or_else(
-                || base.daemon.iter().cloned().collect(),
-                |suite| suite.daemons.clone(),
-            ),
-            streams: 0,
-            share: 0,
-            burst: 0,
-            tcp_clients: 0,
-        };
+        let daemons = suite.map_or_else(
+            || base.daemon.iter().cloned().collect(),
+            |suite| suite.daemons.clone(),
+        );
         let levels = suite.iter().flat_map(|suite| &suite.levels);
         let searched = suite
             .and_then(|suite| suite.capacity.as_ref())
             .map(|search| vec![search.setting(search.most)]);
         let settings: Vec<Vec<String>> = levels.map(Level::settings).chain(searched).collect();
         if settings.is_empty() {
-            needs.add(&base);
+            return Self::at_settings(file, daemons, [Vec::new()]);
         }
+        Self::at_settings(file, daemons, settings)
+    }
+
+    /// Reads a plan with each of some settings.
+    ///
+    /// # Errors
+    /// The plan can't be read.
+    pub(crate) fn at_settings(
+        file: &Path,
+        daemons: Vec<String>,
+        settings: impl IntoIterator<Item = Vec<String>>,
+    ) -> anyhow::Result<Self> {
+        let mut needs = Self {
+            name: String::new(),
+            daemons,
+            streams: 0,
+            share: 0,
+            burst: 0,
+            tcp_clients: 0,
+        };
         for set in settings {
-            needs.add(&plan::load(file, &set)?);
+            let plan = plan::load(file, &set)?;
+            needs.add(&plan);
+            needs.name = plan.name;
         }
         Ok(needs)
+    }
+
+    /// Returns the needs of one of several shards.
+    pub(crate) fn of_shard(&self, shards: u64) -> Self {
+        let share = |amount: u64| amount.div_ceil(shards);
+        Self {
+            name: self.name.clone(),
+            daemons: Vec::new(),
+            streams: share(self.streams),
+            share: share(self.streams),
+            burst: share(self.burst),
+            tcp_clients: share(self.tcp_clients),
+        }
     }
 
     fn add(&mut self, plan: &Plan<toml::Table>) {

@@ -20,6 +20,7 @@ mod retries;
 mod runs;
 mod sample;
 mod slurm;
+mod ssh;
 mod streaming;
 mod support;
 mod tool_output;

@@ -1,7 +1,6 @@
 //! The end of a divided run: operations that begin in one shard and end in another, and who cleans up.
 
 use std::ffi::OsStr;
-use std::fs::File;
 use std::time::Duration;
 
 use load::driver::SharedProgress;
@@ -25,7 +24,9 @@ const REMOTE_SILENCE: Duration = Duration::from_secs(30);
 const LEFT: &str = "left-";
 const PROGRESS: &str = "progress";
 const DONE: &str = "done-";
-const CLEANED: &str = "cleaned";
+/// Time that the last shard waits for the ends of the others. They end by the same instants; a file takes a while to be
+/// seen.
+const LEAVING_NS: u64 = 10_000_000_000;
 
 /// The shards that the part with the daemon waits for.
 #[derive(Debug)]
@@ -74,7 +75,8 @@ impl DividedRun {
         Ok(Some(progress))
     }
 
-    /// Says that this shard has ended. Returns true for the last one.
+    /// Says that this shard has ended. Returns true for the last shard, which waits until all others have said it too, and
+    /// may clean up then.
     ///
     /// # Errors
     /// The error of the file system.
@@ -84,12 +86,18 @@ impl DividedRun {
         };
         let done = |index: u64| format!("{DONE}{index}");
         write(&self.folder.join(done(share.index)), &())?;
-        let names = names(&self.folder)?;
-        if !(0..share.of).all(|index| names.contains(OsStr::new(&done(index)))) {
-            return Ok(false);
+        let has_all = || -> anyhow::Result<bool> {
+            let names = names(&self.folder)?;
+            Ok((0..share.of).all(|index| names.contains(OsStr::new(&done(index)))))
+        };
+        let deadline = load::clock::now() + LEAVING_NS;
+        while share.index + 1 == share.of && load::clock::now() < deadline {
+            if has_all()? {
+                return Ok(true);
+            }
+            std::thread::sleep(super::LOCAL_POLL);
         }
-        // Two shards may see all the files at the same time, and one of them can create this.
-        Ok(File::create_new(self.folder.join(CLEANED)).is_ok())
+        Ok(false)
     }
 
     /// Returns once all shards have a result, have failed or show no sign of life, or the time for them is over: the

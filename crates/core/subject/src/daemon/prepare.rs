@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::DaemonError;
@@ -133,6 +133,12 @@ impl Prepared {
             .filter(is_sources)
             .try_for_each(|path| trust::require(&path))
             .map_err(|error| DaemonError::BadManifest(error.into()))
+    }
+
+    /// Returns its program, if it is one of this project.
+    #[must_use]
+    pub fn program(&self) -> Option<&Path> {
+        self.paths.program.as_deref()
     }
 
     /// Returns the name of the daemon's directory.
