@@ -94,6 +94,10 @@ fn a_server_that_closes_after_each_answer_is_a_note_with_the_remedy() {
         );
         let note = named("--no-keep-alive").expect("the remedy is named");
         assert_eq!(note["severity"], "note", "{engine}: {note}");
+        // Both counts include the warm-up, in contrast to the answers.
+        let [closed, opened] = [closed, result.count("opened")].map(measure::units::count);
+        let text = format!("closed {closed} of the {opened} opened connections");
+        assert!(note.to_string().contains(&text), "{text:?}: {note}");
     }
 }
 
