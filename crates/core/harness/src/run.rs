@@ -378,7 +378,8 @@ pub(crate) async fn unless_interrupted<T>(
 fn of_subject(error: anyhow::Error, subject: &Subject) -> anyhow::Error {
     match subject {
         Subject::Launched(_) if !error.is::<headroom::CannotHold>() => {
-            anyhow::Error::msg(format!("{error:#}"))
+            let name = subject.name();
+            anyhow::anyhow!("{error:#}\n  daemons/{name}/daemon.toml sets the address")
         }
         _ => error,
     }

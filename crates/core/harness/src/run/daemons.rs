@@ -388,7 +388,8 @@ fn require_listen(prepared: &Prepared, listen: IpAddr) -> Result<(), Invalid> {
 fn no_address(daemon: &Endpoint, name: &str, endpoint: Option<&str>) -> anyhow::Error {
     let manifest = format!("daemons/{name}/daemon.toml");
     let Some(endpoint) = endpoint else {
-        return anyhow::anyhow!("{manifest}: has neither a `url` nor a {{socket}} to drive");
+        let problem = "has neither a `url` nor a {socket} to drive: add url = \"…\", with {port}";
+        return Invalid::new(manifest, problem).into();
     };
     let known: Vec<&str> = daemon.urls.keys().map(String::as_str).collect();
     let remedy = match known.as_slice() {
