@@ -97,15 +97,20 @@ const START_IT: &str = "start it, correct the target, or leave it out to have a 
 
 /// Adds to an error that nothing answers at the target what to do about it.
 fn with_remedy(error: anyhow::Error) -> anyhow::Error {
-    let is_client = matches!(error.downcast_ref(), Some(ClientError::NoDaemon { .. }));
-    let io = error.root_cause().downcast_ref::<io::Error>();
-    let kind = io.map(io::Error::kind);
-    let remedy = match kind {
+    let of_client = match error.downcast_ref() {
+        Some(ClientError::NoDaemon { error, .. }) => Some(error),
+        _ => None,
+    };
+    let io = of_client.or_else(|| error.root_cause().downcast_ref());
+    let remedy = match io.map(io::Error::kind) {
         Some(ErrorKind::PermissionDenied) => {
             "let this user connect (permissions of the socket and its folder), or run as the user of the daemon"
         }
+        Some(ErrorKind::InvalidInput) => {
+            "a socket has a path of at most 107 bytes: use a shorter one"
+        }
         Some(ErrorKind::ConnectionRefused | ErrorKind::NotFound) => START_IT,
-        _ if is_client => START_IT,
+        _ if of_client.is_some() => START_IT,
         _ => return error,
     };
     let problem = format!("{error:#}: {remedy}");

@@ -20,6 +20,19 @@ fn a_wrong_call_is_named_with_its_remedy() {
                 &["postgresql:/no/such"],
                 &["/no/such", "start it", "correct the target"],
             ),
+            refused(
+                &["redis://127.0.0.1:6379"],
+                &["TARGET", "only its Unix socket", "write redis:SOCKET"],
+            ),
+            refused(
+                &["redis:/no/such"],
+                &["/no/such", "start it", "correct the target"],
+            ),
+            refused(
+                &[&format!("/{}", "x".repeat(120))],
+                &["TARGET", "at most 107 bytes"],
+            ),
+            refused(&["etcd://127.0.0.1:1"], &["127.0.0.1:1", "start it"]),
             refused(&["issue-deamon"], &["did you mean --daemon issue-daemon?"]),
             refused(
                 &["--scenario", "polling"],
