@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::builder::StyledStr;
-use clap::error::{ContextKind, ContextValue};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use harness::cli::{MergeOptions, complete, exit_with, refuse, write_pages};
 use harness::failure::Failure;
@@ -126,7 +126,7 @@ struct Analyze {
 pub fn main(version: &'static str) -> ExitCode {
     let typed = complete(Cli::command()).version(version).try_get_matches();
     let typed = typed.unwrap_or_else(|mut error| {
-        suggest_run(&mut error);
+        suggest(&mut error);
         refuse(&error)
     });
     if let Some(written) = write_pages(&Cli::command(), &typed) {
@@ -165,20 +165,37 @@ pub fn main(version: &'static str) -> ExitCode {
     }
 }
 
-/// Adds the command that an unknown one probably means, or that is missing before a plan.
-fn suggest_run(error: &mut clap::Error) {
-    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else {
-        return;
+/// Adds the command that an unknown one probably means or that is missing before a plan, or the command that lists what
+/// can be named.
+fn suggest(error: &mut clap::Error) {
+    let tip = match error.get(ContextKind::InvalidSubcommand) {
+        Some(ContextValue::String(word)) => {
+            let commands = Cli::command();
+            let names = commands.get_subcommands().map(clap::Command::get_name);
+            let meant = match similar(word, names) {
+                _ if word.ends_with(".toml") => format!("run {word}"),
+                _ if word == "compare" => "report NEW --base OLD --format summary".to_owned(),
+                Some(name) => name.to_owned(),
+                None => return,
+            };
+            format!("did you mean drover {meant}?")
+        }
+        _ if misses_a_plan_or_a_folder(error) => {
+            "drover list shows the plans and the folders of results".to_owned()
+        }
+        _ => return,
     };
-    let commands = Cli::command();
-    let names = commands.get_subcommands().map(clap::Command::get_name);
-    let meant = match similar(word, names) {
-        _ if word.ends_with(".toml") => format!("run {word}"),
-        Some(name) => name.to_owned(),
-        None => return,
+    let tip = ContextValue::StyledStrs(vec![StyledStr::from(tip)]);
+    error.insert(ContextKind::Suggested, tip);
+}
+
+fn misses_a_plan_or_a_folder(error: &clap::Error) -> bool {
+    let missing = match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::Strings(missing)) => missing.as_slice(),
+        _ => &[],
     };
-    let tip = StyledStr::from(format!("did you mean drover {meant}?"));
-    error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip]));
+    error.kind() == ErrorKind::MissingRequiredArgument
+        && missing.iter().any(|name| name.starts_with('<'))
 }
 
 impl ReportArgs {

@@ -40,7 +40,7 @@ pub const fn refused<'a>(call: &'a [&'a str], says: &'a [&'a str]) -> Mistake<'a
     }
 }
 
-/// Makes each mistake with a program, in a folder with these files, and reads the message.
+/// Makes each mistake with a program, in a folder with only these files, and reads the message.
 ///
 /// # Panics
 /// An exit code or a message is another one.
@@ -58,6 +58,7 @@ pub fn check(program: impl AsRef<OsStr>, files: &[(&str, &str)], mistakes: &[Mis
         let mut command = Command::new(&program);
         command
             .args(words)
+            .current_dir(folder.path())
             .env_remove("DROVER_ROOT")
             .stdin(Stdio::null());
         let output = command.output().unwrap();

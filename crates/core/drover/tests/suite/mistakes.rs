@@ -24,6 +24,20 @@ fn a_wrong_call_is_named_with_what_it_may_mean() {
     let mistakes = [
         refused(&["rnu"], &["'rnu'", "did you mean drover run?"]),
         refused(
+            &["compare", "a", "b"],
+            &["did you mean drover report NEW --base OLD --format summary?"],
+        ),
+        refused(&["analyze"], &["<DIR>", "drover list shows"]),
+        refused(&["run"], &["<PLAN>", "drover list shows"]),
+        refused(
+            &["sample", "abc", "x.csv"],
+            &["'abc'", "<PID>", "not a number"],
+        ),
+        refused(
+            &["run", "tiny", "--metrics-addr", "9100"],
+            &["--metrics-addr", "such as 127.0.0.1:9100"],
+        ),
+        refused(
             &["configs/fake/tiny.toml"],
             &["did you mean drover run configs/fake/tiny.toml?"],
         ),
@@ -80,6 +94,10 @@ fn a_wrong_call_is_named_with_what_it_may_mean() {
         &["FAKE_GEN_RATE", "unset it", "--set"],
         &command,
     );
+    let output = project.drover(&["report", "x", "--base", "y"]).output();
+    let message = messages(&output.unwrap());
+    assert!(message.contains("--format"), "{message}");
+    assert!(!message.contains("drover list"), "{message}");
     assert!(project.log().is_empty(), "nothing was run");
 }
 
