@@ -45,6 +45,10 @@ fn a_wrong_option_is_named_with_its_remedy() {
                 &["--into /proc/no/such", "name a folder"],
             ),
             refused(
+                &["--arrival", "poisson", URL],
+                &["groups[0].arrival (--arrival)", "give a rate"],
+            ),
+            refused(
                 &["--metrics-addr", "9100", URL],
                 &["--metrics-addr", "such as 127.0.0.1:9100"],
             ),
