@@ -63,6 +63,8 @@ pub fn check(program: impl AsRef<OsStr>, files: &[(&str, &str)], mistakes: &[Mis
             .stdin(Stdio::null());
         let output = command.output().unwrap();
         let message = ended_with(&output, mistake.code, mistake.says, &mistake.call);
+        // No plan is announced that is not run.
+        assert!(message.starts_with("error: "), "not alone: {message}");
         for text in NEVER {
             assert!(!message.contains(text), "{text:?} is in: {message}");
         }

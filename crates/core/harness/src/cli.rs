@@ -146,7 +146,6 @@ async fn run_job<D: DriverCli>(job: Job<D::Config>) -> Result<ExitCode, Failure>
         return ended;
     }
     let settings = size::<D>(&load, &common, Part::Whole)?;
-    note(common.quiet, &load.description.sentence);
     // Until the daemon is built a signal ends this program at once, and the build with it.
     let subject = subject::<D>(&load.plan, target, &common)?;
     let mut signals = Signals::listen()

@@ -220,6 +220,10 @@ async fn prepare<'a, D: Driver>(
     let listeners = tokio::task::spawn_blocking(move || listeners::find(&target)).await?;
     let open_at_once = settings.share().count(description.open_at_once);
     headroom::require(&daemons.target, open_at_once, &listeners)?;
+    // Not before: an error about the call, the daemon or the machine stands alone.
+    if settings.workers() > 0 {
+        progress.above(&description.sentence);
+    }
     let held = description.audit_inputs.held;
     progress.count_opening(held.map(|held| settings.share().count(held)), D::SPEC);
     let view = LiveOutputs {
