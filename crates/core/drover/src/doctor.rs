@@ -116,8 +116,9 @@ fn tools(root: &Roots, needs: &[Needs]) -> Vec<Finding> {
     let missing = daemons.into_iter().filter_map(|daemon| {
         let error = Daemon::check_tools(root, daemon).err()?;
         let problem = error.to_string();
-        let first = problem.lines().next().unwrap_or_default();
-        Some(Finding::new(first, "scripts/setup"))
+        let parts = problem.split_once('\n');
+        let (what, fix) = parts.unwrap_or((&problem, "correct its daemon.toml"));
+        Some(Finding::new(what, fix))
     });
     missing.collect()
 }

@@ -76,6 +76,9 @@ fn one(path: &Path) -> anyhow::Result<Suite> {
             Err(error) => unreached.push(unreadable(file, &error)),
         }
     }
+    if let (true, Some(first)) = (results.is_empty(), unreached.first()) {
+        bail!("{}", first.reason);
+    }
     results.sort_by(|one, other| one.started_at.cmp(&other.started_at));
     let name = path.file_stem().unwrap_or(path.as_os_str());
     Ok(Suite {

@@ -60,7 +60,7 @@ pub(crate) struct SuiteOptions {
     full: bool,
     /// Let the driver of each run on this machine serve its metrics at this address, such as 127.0.0.1:9100, with the labels plan, daemon,
     /// level and run
-    #[arg(long, value_name = "ADDR")]
+    #[arg(long, value_name = "ADDR", value_parser = harness::cli::socket_address)]
     pub(crate) metrics_addr: Option<SocketAddr>,
 }
 

@@ -10,7 +10,7 @@ use clap::Args;
 use harness::failure::Failure;
 use harness::output;
 use harness::signals::Signals;
-use load::{clock, duration};
+use load::{clock, duration, number};
 use subject::usage::{Sampler, csv_header, csv_row};
 use subject::{listeners, prometheus};
 use tokio::time::MissedTickBehavior;
@@ -21,7 +21,7 @@ use crate::exit;
 #[derive(Debug, Args)]
 pub(crate) struct SampleOptions {
     /// Sample this process and all its children
-    #[arg(value_name = "PID")]
+    #[arg(value_name = "PID", value_parser = number::whole::<u32>)]
     pid: u32,
     /// Write the samples to this new file
     #[arg(value_name = "FILE")]

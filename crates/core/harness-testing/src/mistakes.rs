@@ -40,7 +40,7 @@ pub const fn refused<'a>(call: &'a [&'a str], says: &'a [&'a str]) -> Mistake<'a
     }
 }
 
-/// Makes each mistake with a program, in a folder with these files, and reads the message.
+/// Makes each mistake with a program, in a folder with only these files, and reads the message.
 ///
 /// # Panics
 /// An exit code or a message is another one.
@@ -58,10 +58,13 @@ pub fn check(program: impl AsRef<OsStr>, files: &[(&str, &str)], mistakes: &[Mis
         let mut command = Command::new(&program);
         command
             .args(words)
+            .current_dir(folder.path())
             .env_remove("DROVER_ROOT")
             .stdin(Stdio::null());
         let output = command.output().unwrap();
         let message = ended_with(&output, mistake.code, mistake.says, &mistake.call);
+        // No plan is announced that is not run.
+        assert!(message.starts_with("error: "), "not alone: {message}");
         for text in NEVER {
             assert!(!message.contains(text), "{text:?} is in: {message}");
         }

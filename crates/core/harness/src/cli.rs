@@ -25,6 +25,7 @@ use crate::{launcher, output, page};
 use load::driver::{Driver, Target, ValidPlan};
 use load::limits::{self, TooFewFiles};
 use load::plan::{Invalid, Plan};
+use subject::daemon::DaemonError;
 use subject::headroom::CannotHold;
 use subject::host;
 
@@ -43,7 +44,7 @@ mod variables;
 
 pub use command::{complete, exit_with, lines_of_files, refuse, two_dashes};
 use common::MOST_PROCESSES;
-pub use common::{Common, ProcessCount};
+pub use common::{Common, ProcessCount, socket_address};
 pub use common_load::{default_settings, only_group, set_duration};
 pub use driver_cli::{DriverCli, Job, Program, command, job};
 pub use merge::MergeOptions;
@@ -94,6 +95,7 @@ fn parse<D: DriverCli>(version: &'static str) -> Result<ArgMatches, Failure> {
     let words = D::words(std::env::args_os().collect())?;
     let words = renamed::replace(words, D::PROGRAM.renamed, &D::SPEC.driver);
     let mut command = complete(command::<D>()).version(version);
+    variables::check(&command, &D::SPEC.driver)?;
     let typed = command.try_get_matches_from_mut(&words);
     Ok(typed.unwrap_or_else(|mut error| {
         explain(&mut error, &command, D::PROGRAM.foreign);
@@ -443,12 +445,14 @@ fn folder<C: Serialize>(
 /// the machine cannot hold is a limit, and anything else is a failed run.
 fn early_failure(error: anyhow::Error) -> Failure {
     if error.is::<CannotHold>() {
-        Failure::Limit(error)
-    } else if error.is::<Invalid>() {
-        Failure::Call(error)
-    } else {
-        Failure::Run(error)
+        return Failure::Limit(error);
     }
+    if error.is::<Invalid>() {
+        return Failure::Call(error);
+    }
+    error
+        .downcast::<DaemonError>()
+        .map_or_else(Failure::Run, Failure::from)
 }
 
 fn subject<D: Driver>(

@@ -52,6 +52,8 @@ impl From<DaemonError> for Failure {
             | DaemonError::OtherProtocol { .. }
             | DaemonError::BadManifest { .. }
             | DaemonError::ToolMissing { .. }
+            | DaemonError::NotStarted { .. }
+            | DaemonError::Occupied { .. }
             | DaemonError::ProgramMissing { .. }
             | DaemonError::NotBuilt { .. } => Self::Call(error.into()),
             other => Self::Run(other.into()),

@@ -12,7 +12,6 @@ use measure::result::Lifetime;
 use measure::spec::{CounterRole, Spec};
 use measure::tally::{Distribution, Series, Tally};
 
-use crate::launcher;
 use crate::live::{End, LiveSecond, Phase};
 use crate::output;
 
@@ -95,11 +94,6 @@ impl Progress {
     /// Shows the current step before the load begins.
     pub fn step(&self, what: &str) {
         self.show(what.chars().take(columns()).collect());
-    }
-
-    /// Prints the load that begins now.
-    pub fn announce(&self, sentence: &str) {
-        self.bar.suspend(|| launcher::note(self.quiet, sentence));
     }
 
     /// Counts connections up to `connections` until the load begins.

@@ -222,8 +222,9 @@ async fn prepare<'a, D: Driver>(
     let listeners = tokio::task::spawn_blocking(move || listeners::find(&target)).await?;
     let open_at_once = settings.share().count(description.open_at_once);
     headroom::require(&daemons.target, open_at_once, &listeners)?;
+    // Not before: an error about the call, the daemon or the machine stands alone.
     if let Part::Whole = settings.part {
-        progress.announce(&description.sentence);
+        progress.above(&description.sentence);
     }
     let held = description.audit_inputs.held;
     progress.count_opening(held.map(|held| settings.share().count(held)), D::SPEC);
@@ -387,7 +388,8 @@ pub(crate) async fn unless_interrupted<T>(
 fn of_subject(error: anyhow::Error, subject: &Subject) -> anyhow::Error {
     match subject {
         Subject::Launched(_) if !error.is::<headroom::CannotHold>() => {
-            anyhow::Error::msg(format!("{error:#}"))
+            let name = subject.name();
+            anyhow::anyhow!("{error:#}\n  daemons/{name}/daemon.toml sets the address")
         }
         _ => error,
     }

@@ -82,23 +82,31 @@ pub fn parse<T: DeserializeOwned>(text: &str) -> Result<T, Misread> {
     from_table(parse_table(text)?).map_err(|problem| problem.located_in(text))
 }
 
-/// Parses a whole document, in which a table may be left out if it would be empty.
+/// Parses a whole document, and takes the keys that it leaves out from `defaults`.
 ///
 /// # Errors
 /// See [`parse`].
-pub fn parse_with_table<T: DeserializeOwned>(text: &str, optional: &str) -> Result<T, Misread> {
-    let mut table = parse_table(text)?;
-    let empty = toml::Value::Table(toml::Table::new());
-    table.entry(optional).or_insert(empty);
-    from_table(table).map_err(|problem| problem.located_in(text))
+pub fn parse_with<T: DeserializeOwned>(
+    text: &str,
+    mut defaults: toml::Table,
+) -> Result<T, Misread> {
+    defaults.extend(parse_table(text)?);
+    from_table(defaults).map_err(|problem| problem.located_in(text))
 }
 
 fn parse_table(text: &str) -> Result<toml::Table, Misread> {
-    toml::from_str(text).map_err(|error: toml::de::Error| Misread {
-        line: error.span().map(|span| line(text, span.start)),
-        field: String::new(),
-        problem: format!("{}: write TOML, such as name = \"value\"", error.message()),
-        path: Vec::new(),
+    toml::from_str(text).map_err(|error: toml::de::Error| {
+        let part = error.span().and_then(|span| text.get(span));
+        let problem = match (error.message(), part) {
+            ("duplicate key", Some(key)) => format!("`{key}` is set twice: keep one of the two"),
+            (message, _) => format!("{message}: write TOML, such as name = \"value\""),
+        };
+        Misread {
+            line: error.span().map(|span| line(text, span.start)),
+            field: String::new(),
+            problem,
+            path: Vec::new(),
+        }
     })
 }
 

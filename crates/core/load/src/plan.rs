@@ -22,7 +22,7 @@ pub use stages::{Goal, PlannedStage};
 pub use suite::{Capacity, Level, MOST_RETRIES, Suite};
 
 use crate::duration;
-use crate::schedule::{Schedule, Share};
+use crate::schedule::{Arrival, Schedule, Share};
 
 /// A description of a load and its target. `D` holds the driver's own settings.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -226,6 +226,7 @@ impl<D> Plan<D> {
             .enumerate()
             .try_for_each(|(index, group)| group.validate(&format!("groups[{index}]")))?;
         self.ramps_fit()?;
+        self.arrivals_fit()?;
         self.stages_fit()?;
         if !(1..=MOST_INSTANCES).contains(&self.instances) {
             let problem = format!("{} is not between 1 and {MOST_INSTANCES}", self.instances);
@@ -247,6 +248,19 @@ impl<D> Plan<D> {
             duration::format(planned)
         );
         Err(Invalid::new(format!("groups[{index}].ramp"), problem))
+    }
+
+    /// Refuses random arrivals if no group has a rate: only its starts are distributed.
+    fn arrivals_fit(&self) -> Result<(), Invalid> {
+        let is_random = |group: &Group| group.arrival != Arrival::default();
+        match self.groups.iter().position(is_random) {
+            Some(index) if self.groups.iter().all(Group::is_closed) => {
+                let problem = "distributes the starts of a rate: give a rate, or leave it out";
+                let field = format!("groups[{index}].arrival (--arrival)");
+                Err(Invalid::new(field, problem))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Parses the thresholds with the series, errors and counters of the driver.

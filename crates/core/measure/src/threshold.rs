@@ -296,6 +296,10 @@ fn unknown_figure(name: &str, series: &[&str]) -> String {
     let statistics = STATISTICS.map(|statistic| statistic.key);
     let of_series = || series.iter().copied().chain(["lag"]);
     let (group, member) = name.split_once('.').unwrap_or((name, ""));
+    let is_statistic = statistics.contains(&name) || percentile(name).is_some();
+    if let (true, Some(headline)) = (is_statistic, series.first()) {
+        return format!("`{name}` is of no series: did you mean `{headline}.{name}`?");
+    }
     if of_series().any(|series| series == group) {
         let problem = match member {
             "" => format!("`{name}` is a series and needs a statistic"),
@@ -421,6 +425,8 @@ mod tests {
             ("gap.pinf < 1ms", "p97.5"),
             ("gap.p97.5 < 5", "50ms"),
             ("gap < 1ms", "write gap.p99"),
+            ("p99 < 1ms", "did you mean `first_byte.p99`?"),
+            ("p99.9 < 1ms", "did you mean `first_byte.p99.9`?"),
             ("lats.p99 < 1ms", "did you mean `lag.p99`?"),
             ("frist_byte.p95 < 1ms", "did you mean `first_byte.p95`?"),
             ("daemon.rss.peek < 1MB", "did you mean `daemon.rss.peak`?"),

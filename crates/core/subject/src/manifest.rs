@@ -22,6 +22,7 @@ pub use service::Service;
 
 use placeholders::Phase;
 
+use load::document;
 use load::trust::Untrusted;
 
 /// A description of how a daemon is built, run, probed and stopped, with its placeholders not yet expanded.
@@ -163,10 +164,10 @@ impl Manifest {
     /// # Errors
     /// As [`Manifest::load`].
     pub fn parse(text: &str, file: &Path) -> Result<Self, ManifestError> {
-        let manifest: Self = toml::from_str(text).map_err(|error| ManifestError {
+        let manifest: Self = document::parse(text).map_err(|error| ManifestError {
             file: file.to_owned(),
             key: None,
-            problem: error.to_string().trim_end().to_owned(),
+            problem: error.to_string(),
             remedy: "daemons/README.md shows every key with an example".to_owned(),
         })?;
         manifest.check(file)?;

@@ -32,9 +32,9 @@ pub(crate) fn findings(total: &Tally) -> Findings {
         kind: Kind::Audit,
         severity: Severity::Note,
         message: format!(
-            "the server closed {} connections that were to be kept, after {} answers",
+            "the server closed {} of the {} opened connections, which were to be kept",
             units::count(closed),
-            units::count(total.counted(count::ANSWERS))
+            units::count(total.counted(count::OPENED))
         ),
         hint: "opening connections is a part of what was measured: raise the server's limit of requests per connection, or plan for it with --no-keep-alive".to_owned(),
     });

@@ -290,6 +290,16 @@ fn refusal(name: &str) -> Option<&'static str> {
 /// Returns the request bodies, used in turn; empty if the requests have none. A method that expects a body gets an
 /// empty one, with a length of 0 (RFC 9110 §8.6): some servers respond with 411 otherwise.
 pub(crate) fn bodies(settings: &Settings) -> Result<Vec<Text>, Invalid> {
+    for (index, body) in settings.body.iter().enumerate() {
+        if let Some(file) = body.strip_prefix('@') {
+            let problem =
+                format!("begins with @, which names no file here: write --body-file {file}");
+            return Err(Invalid::new(
+                format!("driver.body[{index}] (--body)"),
+                problem,
+            ));
+        }
+    }
     let mut bodies: Vec<Vec<u8>> = settings.body.iter().cloned().map(Into::into).collect();
     for path in &settings.body_files {
         bodies.push(std::fs::read(path).map_err(|error| {

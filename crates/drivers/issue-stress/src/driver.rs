@@ -11,7 +11,7 @@ use measure::spec::Spec;
 use measure::tally::{Series, Tally};
 
 use crate::settings::{Scenario, Settings};
-use crate::shared::Shared;
+use crate::shared::{Service, Shared};
 use crate::spec::{self, SPEC};
 use crate::{check, engine, findings};
 
@@ -85,7 +85,7 @@ impl Driver for IssueStress {
 
     /// Refuses a database of others, and creates the issues that the load needs.
     fn check(&self) -> anyhow::Result<Checked> {
-        check::check(&self.shared).map_err(with_remedy)
+        check::check(&self.shared).map_err(|error| with_remedy(error, &self.shared.service))
     }
 
     async fn work(&self, worker: Worker) -> anyhow::Result<()> {
@@ -95,17 +95,25 @@ impl Driver for IssueStress {
 
 const START_IT: &str = "start it, correct the target, or leave it out to have a daemon launched";
 
-/// Adds to an error that nothing answers at the target what to do about it.
-fn with_remedy(error: anyhow::Error) -> anyhow::Error {
-    let is_client = matches!(error.downcast_ref(), Some(ClientError::NoDaemon { .. }));
-    let io = error.root_cause().downcast_ref::<io::Error>();
-    let kind = io.map(io::Error::kind);
-    let remedy = match kind {
+/// Adds to an error that nothing or something else answers at the target what to do about it.
+fn with_remedy(error: anyhow::Error, service: &Service) -> anyhow::Error {
+    let of_client = match error.downcast_ref() {
+        Some(ClientError::NoDaemon { error, .. }) => Some(error),
+        _ => None,
+    };
+    let io = of_client.or_else(|| error.root_cause().downcast_ref());
+    let remedy = match io.map(io::Error::kind) {
         Some(ErrorKind::PermissionDenied) => {
             "let this user connect (permissions of the socket and its folder), or run as the user of the daemon"
         }
+        Some(ErrorKind::InvalidInput) => {
+            "a socket has a path of at most 107 bytes: use a shorter one"
+        }
         Some(ErrorKind::ConnectionRefused | ErrorKind::NotFound) => START_IT,
-        _ if is_client => START_IT,
+        _ if of_client.is_some() => START_IT,
+        _ if matches!(service, Service::Peer(_)) => {
+            "check that this is the database that the target names"
+        }
         _ => return error,
     };
     let problem = format!("{error:#}: {remedy}");

@@ -85,6 +85,11 @@ impl Peer {
         if !["postgresql", "redis", "etcd"].contains(&scheme) {
             return Ok(None);
         }
+        if scheme != "etcd" && path.starts_with("//") {
+            bail!(
+                "`{url}`: only its Unix socket is used; write {scheme}:SOCKET, such as {scheme}:/run/{scheme}.sock"
+            );
+        }
         let has_one_counter = scheme == "postgresql" && query == "counter=one";
         if !query.is_empty() && !has_one_counter {
             bail!("`{url}`: unknown option `{query}`; only postgresql: has one, `counter=one`");
@@ -107,16 +112,16 @@ impl Peer {
         }))
     }
 
-    /// Makes the tables. Done once, before the first agent connects.
+    /// Makes the tables, and waits for one answer. Done once, before the first agent connects.
     ///
     /// # Errors
     /// The database can't be reached or refuses.
     pub async fn prepare(&self) -> anyhow::Result<()> {
-        match self {
-            Self::Postgresql { socket, .. } => postgresql::prepare(socket).await,
-            // Their tables exist once a key does.
-            Self::Redis { .. } | Self::Etcd { .. } => Ok(()),
+        // The tables of the others exist once a key does.
+        if let Self::Postgresql { socket, .. } = self {
+            postgresql::prepare(socket).await?;
         }
+        self.connect(0).await?.ping().await
     }
 
     /// Connects an agent. Two agents at once must not have the same number.
@@ -189,7 +194,12 @@ mod tests {
         assert_eq!(parse("etcd://127.0.0.1:2379"), Some(Peer::Etcd { address }));
         assert_eq!(parse("/run/issues.sock"), None);
         assert_eq!(parse("unix:/run/issues.sock"), None);
-        for url in ["etcd:", "redis:/a?counter=one", "postgresql:/a?counter=two"] {
+        for url in [
+            "etcd:",
+            "redis:/a?counter=one",
+            "postgresql:/a?counter=two",
+            "redis://127.0.0.1:6379",
+        ] {
             assert!(Peer::parse(url).is_err(), "{url}");
         }
     }

@@ -64,13 +64,15 @@ impl Shared {
         };
         let service = match address {
             Address::Socket(path) => Service::Daemon(path.clone()),
-            Address::Url(url) => match Peer::parse(url)? {
-                Some(peer) => Service::Peer(peer),
-                None => {
-                    let problem = "has an unknown scheme: write the path of a socket, postgresql:SOCKET, redis:SOCKET or etcd://HOST:PORT";
-                    return Err(Invalid::new(format!("URL {url}"), problem).into());
+            Address::Url(url) => {
+                match Peer::parse(url).map_err(|error| Invalid::new("TARGET", error.to_string()))? {
+                    Some(peer) => Service::Peer(peer),
+                    None => {
+                        let problem = "has an unknown scheme: write the path of a socket, postgresql:SOCKET, redis:SOCKET or etcd://HOST:PORT";
+                        return Err(Invalid::new(format!("URL {url}"), problem).into());
+                    }
                 }
-            },
+            }
         };
         let scenario = plan.driver.scenario;
         if matches!(service, Service::Peer(_)) && !scenario.is_for_peers() {

@@ -28,6 +28,14 @@ fn a_wrong_call_is_named_with_what_it_may_mean() {
         refused(&["analyze"], &["<DIR>", "drover list"]),
         refused(&["merge", "nope"], &["nope", "--result-dir"]),
         refused(
+            &["sample", "abc", "x.csv"],
+            &["'abc'", "<PID>", "not a number"],
+        ),
+        refused(
+            &["run", "tiny", "--metrics-addr", "9100"],
+            &["--metrics-addr", "such as 127.0.0.1:9100"],
+        ),
+        refused(
             &["configs/fake/tiny.toml"],
             &["did you mean drover run configs/fake/tiny.toml?"],
         ),

@@ -95,6 +95,10 @@ fn a_result_that_cannot_be_read_is_listed_and_blocks_nothing() {
         );
         assert_contains(&shown(&output), &["not a complete result"]);
     }
+    // Without any other result there is nothing to report.
+    let run = project.suite("tiny/a/5/1");
+    let output = project.call(&["report", run.to_str().unwrap()], 2);
+    assert_contains(&messages(&output), &["a/5/1/result.json", "not a complete"]);
 }
 
 #[test]
@@ -289,7 +293,7 @@ fn the_doctor_names_what_is_lacking_with_the_command_that_mends_it() {
         &shown(&output),
         &[
             "`b` needs `drover-no-such-tool`",
-            "scripts/setup",
+            "fix: install it (scripts/setup does so on Debian), or choose another daemon",
             "9000100 open files",
             "prlimit",
             "9,000,000 streams need",

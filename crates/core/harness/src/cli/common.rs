@@ -74,7 +74,7 @@ pub struct Common {
     #[arg(long, conflicts_with = "format")]
     pub full: bool,
     /// Serve the driver's own metrics at this address during the run, such as 127.0.0.1:9100
-    #[arg(long, value_name = "ADDR")]
+    #[arg(long, value_name = "ADDR", value_parser = socket_address)]
     pub metrics_addr: Option<SocketAddr>,
     /// Hide the live line and all notes on stderr, but not a build that takes ten seconds
     #[arg(long, short)]
@@ -102,6 +102,15 @@ pub enum ProcessCount {
     Auto,
     /// A fixed number.
     Exactly(u64),
+}
+
+/// Parses an address to listen on.
+///
+/// # Errors
+/// Any other text, with an example.
+pub fn socket_address(text: &str) -> Result<SocketAddr, String> {
+    text.parse()
+        .map_err(|_| "write it as ADDRESS:PORT, such as 127.0.0.1:9100".to_owned())
 }
 
 fn parse_processes(text: &str) -> Result<ProcessCount, String> {

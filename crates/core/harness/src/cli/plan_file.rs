@@ -18,12 +18,14 @@ const FOLDER: &str = "configs";
 /// The plan can't be read, or is one of another driver.
 pub(super) fn read<D: DriverCli>(path: &Path) -> Result<Plan<D::Config>, Failure> {
     let own = &*D::SPEC.protocol;
-    match other_protocol(path, own) {
-        Some(other) if path.is_file() => {
+    // A pipe can be read only once.
+    let other = path.is_file().then(|| other_protocol(path, own)).flatten();
+    match other {
+        Some(other) => {
             let problem = for_another_driver(path, &other, &D::SPEC.driver);
             Err(Invalid::new(format!("--plan {}", path.display()), problem).into())
         }
-        _ => Ok(plan::read(path)?),
+        None => Ok(plan::read(path)?),
     }
 }
 
@@ -43,8 +45,7 @@ fn for_another_driver(path: &Path, protocol: &str, own: &str) -> String {
     }
 }
 
-/// Returns the protocol of a plan, if it is known and not `own`: by its field, or by its folder, or else by
-/// of its daemons.
+/// Returns the protocol of a plan, if it is known and not `own`: by its field, by its folder, or else by its daemons.
 fn other_protocol(path: &Path, own: &str) -> Option<String> {
     let text = std::fs::read_to_string(path).ok()?;
     let plan: toml::Table = text.parse().unwrap_or_default();

@@ -2,6 +2,8 @@
 
 use clap::builder::BoolishValueParser;
 use clap::{ArgAction, Args as _, Command};
+use load::plan::Invalid;
+use measure::similar::similar;
 
 use super::common::Common;
 use super::renamed;
@@ -45,6 +47,30 @@ fn set_variables(program: &str) -> Vec<String> {
     let prefix = name(program, "");
     let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
     names.filter(|name| name.starts_with(&prefix)).collect()
+}
+
+/// Refuses a variable that has nearly the name of an option's. Others may belong to something else, such as a service
+/// of Kubernetes.
+pub(super) fn check(command: &Command, program: &str) -> Result<(), Invalid> {
+    let prefix = name(program, "");
+    let variables = command
+        .get_opts()
+        .filter_map(|option| option.get_env()?.to_str());
+    let known: Vec<&str> = variables
+        .filter_map(|variable| variable.strip_prefix(&prefix))
+        .collect();
+    for variable in set_variables(program) {
+        let option = &variable[prefix.len()..];
+        if known.contains(&option) {
+            continue;
+        }
+        if let Some(meant) = similar(option, known.iter().copied()) {
+            let problem =
+                format!("is of no option: did you mean {prefix}{meant}? Otherwise unset it");
+            return Err(Invalid::new(variable, problem));
+        }
+    }
+    Ok(())
 }
 
 /// Returns a note on the variables of a program that are set, because nobody sees them in a refused call. `reference` has

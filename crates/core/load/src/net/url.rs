@@ -4,6 +4,7 @@ use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::path::PathBuf;
 
 use http::Uri;
+use nix::sys::socket::UnixAddr;
 
 use crate::net::dial::Peer;
 use crate::plan::Invalid;
@@ -40,7 +41,7 @@ impl ServerUrl {
         };
         let socket = url.strip_prefix("unix:");
         if let Some(rest) = socket.filter(|_| tls_of("unix").is_some()) {
-            return Self::unix(rest).ok_or_else(|| wrong("has no socket path"));
+            return Self::unix(rest).map_err(wrong);
         }
         if url.is_empty() {
             return Err(wrong("is empty"));
@@ -109,9 +110,13 @@ impl ServerUrl {
     }
 
     /// Parses `/path/of.socket`, or `/path/of.socket:/path` with a path to request.
-    fn unix(rest: &str) -> Option<Self> {
+    fn unix(rest: &str) -> Result<Self, &'static str> {
         let socket = rest.split_once(":/").map_or(rest, |(socket, _)| socket);
-        (!socket.is_empty()).then(|| Self {
+        if socket.is_empty() {
+            return Err("has no socket path");
+        }
+        UnixAddr::new(socket).map_err(|_| "the path of its socket has more than 107 bytes")?;
+        Ok(Self {
             peer: Peer::Unix(socket.into()),
             path: path_of(&format!("unix:{rest}")),
             ..Self::anywhere()
@@ -205,6 +210,7 @@ mod tests {
     #[test]
     fn a_url_that_is_none_says_what_to_write() {
         for url in [
+            &format!("unix:/{}", "x".repeat(107)),
             "",
             "ftp://x/",
             "http:///x",

@@ -75,7 +75,13 @@ pub fn read<D: DeserializeOwned>(path: &Path) -> Result<Plan<D>, PlanError> {
     if text.trim_start_matches('\u{feff}').trim().is_empty() {
         return Err(PlanError::Empty(shown()));
     }
-    let plan = document::parse_with_table(&text, "driver");
+    // Their absence is explained better when the plan is checked.
+    let defaults = toml::toml! {
+        groups = []
+        timeline = {}
+        driver = {}
+    };
+    let plan = document::parse_with(&text, defaults);
     let plan: Plan<D> = plan.map_err(|problem| PlanError::Malformed {
         path: shown(),
         problem,
@@ -119,6 +125,9 @@ fn remedy(path: &Path, problem: &std::io::Error) -> String {
         .filter_map(|entry| entry.file_name().into_string().ok())
         .filter(|name| name.ends_with(".toml"))
         .collect();
+    if problem.kind() == ErrorKind::InvalidData {
+        return "save it as UTF-8".to_owned();
+    }
     match similar(name, plans.iter().map(String::as_str)) {
         Some(meant) if problem.kind() == ErrorKind::NotFound => {
             format!("did you mean {}?", folder.join(meant).display())
@@ -408,6 +417,15 @@ mod tests {
             let stored = toml::to_string(&plan).expect("a plan can be stored");
             assert!(stored.contains("clients = ") && !stored.contains("workers"));
         }
+    }
+
+    #[test]
+    fn a_plan_that_is_not_text_is_to_be_saved_as_utf_8() {
+        let folder = tempfile::tempdir().expect("a folder for temporary files");
+        let path = folder.path().join("plan.toml");
+        std::fs::write(&path, b"name = '\xff'").expect("the folder is writable");
+        let error = read::<toml::Table>(&path).expect_err("it is not UTF-8");
+        assert!(error.to_string().ends_with("save it as UTF-8"), "{error}");
     }
 
     const TEXT: &str = "name = 'p'\nseed = 7\n[timeline]\nmeasure = '1500ms'\ndrain = '1s'\n[[groups]]\nname = 'g'\nrate = 0.1\n[[faults]]\nsignal = 'STOP'\nat = '1s'\nback_after = '10ms'\n[driver]\nz = 1\na = [{ deep = true }]\n";

@@ -6,6 +6,7 @@ use std::time::Duration;
 use measure::similar::similar;
 
 use super::process_name::ProcessName;
+use super::tool;
 use crate::manifest::{ManifestError, built_programs, install_command};
 
 /// An error in preparing or starting a daemon.
@@ -26,8 +27,9 @@ pub enum DaemonError {
     },
     /// The daemon speaks other protocols.
     #[error(
-        "the daemon `{name}` serves {}, not {wanted}\n  choose one of: {}; or correct `serves` in its daemon.toml",
+        "the daemon `{name}` serves {}, not {wanted}{}\n  choose one of: {}",
         listed(serves),
+        misspelled(serves, wanted),
         listed(known)
     )]
     OtherProtocol {
@@ -88,10 +90,34 @@ pub enum DaemonError {
         /// The file with all of its output.
         log: PathBuf,
     },
+    /// The system can't start its command.
+    #[error("{name}: starting `{command}`: {problem}\n  {remedy}")]
+    NotStarted {
+        /// The daemon or the service.
+        name: ProcessName,
+        /// The command.
+        command: String,
+        /// The error of the system.
+        problem: std::io::Error,
+        /// The remedy.
+        remedy: String,
+    },
+    /// Another program already has the address at which the daemon should get ready.
+    #[error(
+        "the {name} was not started: another program answers already to its `ready`, {probe}\n  \
+         stop that program, or write {{port}} or {{socket}} in daemon.toml instead of a fixed address"
+    )]
+    Occupied {
+        /// The daemon or the service.
+        name: ProcessName,
+        /// The probe.
+        probe: String,
+    },
     /// The daemon ended before it was ready.
     #[error(
-        "the {name} {status} before it was ready\n{}  started as: {command}",
-        indented(last_lines)
+        "the {name} {status} before it was ready\n{}{}  started as: {command}",
+        indented(last_lines),
+        remedy(status)
     )]
     ExitedEarly {
         /// The daemon or the service.
@@ -150,8 +176,19 @@ impl DaemonError {
 
 /// Asks for the known name that is most similar to a name.
 fn meant(name: &str, known: &[String]) -> String {
+    if name.contains('/') {
+        return ": a daemon is named by its folder in daemons/, without a path".to_owned();
+    }
     let meant = similar(name, known.iter().map(String::as_str));
     meant.map_or_else(String::new, |meant| format!(": did you mean `{meant}`?"))
+}
+
+/// Asks whether a manifest means the requested protocol by one of its own.
+fn misspelled(serves: &[String], wanted: &str) -> String {
+    match similar(wanted, serves.iter().map(String::as_str)) {
+        Some(_) => format!(": if `serves` means it, write `{wanted}` there"),
+        None => String::new(),
+    }
 }
 
 fn listed(names: &[String]) -> String {
@@ -173,6 +210,15 @@ fn missing_program() -> String {
             "is neither beside this one, nor in libexec/drover, nor in PATH\n  install it with all programs, daemons and plans: {}",
             install_command()
         ),
+    }
+}
+
+/// Returns a line with what to do about an exit status, if that is known.
+fn remedy(status: &str) -> &'static str {
+    if status == tool::exited(0) {
+        "  `run` must keep it in the foreground\n"
+    } else {
+        ""
     }
 }
 

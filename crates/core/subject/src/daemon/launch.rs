@@ -109,11 +109,12 @@ impl LaunchSpec {
         command
             .stdout(log.try_clone().map_err(io("sharing its log"))?)
             .stderr(log);
-        let doing = format!(
-            "starting `{}` (correct `run` in its daemon.toml, or install the program)",
-            self.shown()
-        );
-        let group = Group::start(&mut command).map_err(DaemonError::io(&self.name, doing))?;
+        let group = Group::start(&mut command).map_err(|problem| DaemonError::NotStarted {
+            name: self.name.clone(),
+            command: self.shown(),
+            remedy: self.remedy(&problem),
+            problem,
+        })?;
         // Without a shell there is no guard; the kernel still kills the first process.
         let removes = self.removes.as_deref().unwrap_or(Path::new(""));
         let guard = Guard::for_group(group.id(), removes).ok();
@@ -131,6 +132,25 @@ impl LaunchSpec {
 
     fn shown(&self) -> String {
         tool::shown(&self.words)
+    }
+
+    /// Says what to do about a command that the system can't start.
+    fn remedy(&self, problem: &io::Error) -> String {
+        let program = &self.words[0];
+        match problem.kind() {
+            io::ErrorKind::NotFound if !self.directory.is_dir() => format!(
+                "there is no folder {}: correct `cwd` in its daemon.toml",
+                self.directory.display()
+            ),
+            io::ErrorKind::NotFound if program.contains('/') => {
+                format!("correct the path `{program}` in `run`, or the first line of that script")
+            }
+            io::ErrorKind::NotFound => {
+                format!("correct `{program}` in `run`, or install a program of this name")
+            }
+            io::ErrorKind::PermissionDenied => format!("make it executable: chmod +x {program}"),
+            _ => "correct `run` in its daemon.toml".to_owned(),
+        }
     }
 }
 
@@ -227,6 +247,12 @@ impl Prepared {
 
         let (log, file) =
             Log::create(scratch.path().join("daemon.log")).map_err(io("making its log"))?;
+        if ready::answers(&spec.probe, &log).await {
+            return Err(DaemonError::Occupied {
+                name: self.name.clone(),
+                probe: ready::ProbeText(&spec.probe).to_string(),
+            });
+        }
         let (group, guard) = spec.start(file)?;
         let daemon = Daemon {
             name: self.name.clone(),

@@ -467,7 +467,8 @@ fn find(roots: &Roots, name: &str, serves: &str) -> Result<Manifest, DaemonError
     let serves_it = |name: &String| {
         Manifest::load(roots, name).is_ok_and(|other| other.serves.iter().any(|it| it == serves))
     };
-    if !known.iter().any(|known| known == name) {
+    let folder = manifest::directory(&manifest::root_of(roots, name).path, name);
+    if !known.iter().any(|known| known == name) && !folder.is_dir() {
         return Err(DaemonError::UnknownDaemon {
             name: name.to_owned(),
             known: known.into_iter().filter(serves_it).collect(),

@@ -37,6 +37,14 @@ pub(super) async fn poll(probe: &Probe, scanner: &mut LogScanner, limit: Duratio
     tokio::time::timeout(limit, polled).await.is_ok()
 }
 
+/// Returns true if a daemon that is still to be started seems ready: another program has its address.
+pub(super) async fn answers(probe: &Probe, log: &Log) -> bool {
+    let mut scanner = LogScanner::new(log);
+    tokio::time::timeout(LONGEST_PAUSE, try_probe(probe, &mut scanner))
+        .await
+        .is_ok_and(|answer| answer.is_ok())
+}
+
 /// Polls the probe and checks the process, until the daemon is ready, has ended, or the limit is reached.
 pub(super) async fn wait(
     group: &Group,
@@ -114,7 +122,7 @@ fn unix(path: &Path) -> Result<(), Errno> {
 }
 
 /// A probe as part of a sentence.
-struct ProbeText<'a>(&'a Probe);
+pub(super) struct ProbeText<'a>(pub(super) &'a Probe);
 
 impl fmt::Display for ProbeText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

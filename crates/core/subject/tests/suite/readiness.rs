@@ -123,14 +123,53 @@ async fn a_program_that_is_not_there_is_named() {
         "run = ['{build}/nothing']\nready = { line = 'x' }",
     );
     let error = project.start("no-program").await.unwrap_err();
-    assert!(
-        matches!(error, DaemonError::Io { .. })
-            && error
-                .to_string()
-                .contains("correct `run` in its daemon.toml"),
-        "{error}"
+    let text = error.to_string();
+    assert!(matches!(error, DaemonError::NotStarted { .. }), "{text}");
+    for part in ["starting `", "/nothing`", "correct the path"] {
+        assert!(text.contains(part), "{part:?} is not in: {text}");
+    }
+    for (name, keys, part) in [
+        (
+            "misspelled",
+            "run = ['pyhton3']",
+            "correct `pyhton3` in `run`, or install",
+        ),
+        (
+            "no-folder",
+            "run = ['true']\ncwd = '/no/where'",
+            "correct `cwd`",
+        ),
+        (
+            "no-permission",
+            "run = ['./daemon.toml']",
+            "chmod +x ./daemon.toml",
+        ),
+        (
+            "background",
+            "run = ['true']",
+            "must keep it in the foreground",
+        ),
+    ] {
+        let project = Project::with(name, &format!("{keys}\nready = {{ line = 'x' }}"));
+        let error = project.start(name).await.unwrap_err().to_string();
+        assert!(error.contains(part), "{part:?} is not in: {error}");
+    }
+}
+
+#[tokio::test]
+async fn a_daemon_whose_address_another_program_has_is_not_started() {
+    let other = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = other.local_addr().unwrap();
+    let project = Project::with(
+        "occupied",
+        &format!("run = ['sleep', '60']\nready = {{ tcp = '{address}' }}"),
     );
-    assert!(error.to_string().contains("/nothing`"), "{error}");
+    let error = project.start("occupied").await.unwrap_err();
+    let text = error.to_string();
+    assert!(matches!(error, DaemonError::Occupied { .. }), "{text}");
+    for part in [&address.to_string(), "{port}"] {
+        assert!(text.contains(part), "{part:?} is not in: {text}");
+    }
 }
 
 #[tokio::test]

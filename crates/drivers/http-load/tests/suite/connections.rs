@@ -94,6 +94,15 @@ fn a_server_that_closes_after_each_answer_is_a_note_with_the_remedy() {
         );
         let note = named("--no-keep-alive").expect("the remedy is named");
         assert_eq!(note["severity"], "note", "{engine}: {note}");
+        // Both counts of the note include the warm-up, in contrast to the answers.
+        let url = crate::servers::url(&server);
+        let load = ["-c", "2", "-d", "100ms", "--warmup", "500ms"];
+        let ran = program(&[&load[..], &["--engine", engine, &url]].concat()).run();
+        let counts = ["closed", "opened"].map(|name| ran.result.count(name));
+        let [closed, opened] = counts.map(measure::units::count);
+        let text = format!("closed {closed} of the {opened} opened connections");
+        let warnings = ran.result["warnings"].to_string();
+        assert!(warnings.contains(&text), "{text:?}: {warnings}");
     }
 }
 

@@ -1,8 +1,10 @@
 //! Typical mistakes in calls and plans: each message says what is wrong, where, and what to do.
 
+use std::io::Write as _;
 use std::process::Command;
 
 use harness_testing::mistakes::{check, refused};
+use harness_testing::program::ended_with;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_http-load");
 const URL: &str = "http://127.0.0.1:1";
@@ -43,6 +45,18 @@ fn a_wrong_option_is_named_with_its_remedy() {
             refused(
                 &["--into", "/proc/no/such", URL],
                 &["--into /proc/no/such", "name a folder"],
+            ),
+            refused(
+                &["--arrival", "poisson", URL],
+                &["groups[0].arrival (--arrival)", "give a rate"],
+            ),
+            refused(
+                &["--metrics-addr", "9100", URL],
+                &["--metrics-addr", "such as 127.0.0.1:9100"],
+            ),
+            refused(
+                &["--body", "@order.json", URL],
+                &["driver.body[0] (--body)", "write --body-file order.json"],
             ),
         ],
     );
@@ -119,6 +133,10 @@ fn a_wrong_target_is_named_with_what_it_may_mean() {
                 &["`ngnix`", "did you mean `nginx`?"],
             ),
             refused(
+                &["--daemon", "daemons/nginx"],
+                &["`daemons/nginx`", "named by its folder"],
+            ),
+            refused(
                 &["--daemon", "rabbitmq"],
                 &["serves amqp, not http", "choose one of", "nginx"],
             ),
@@ -128,6 +146,111 @@ fn a_wrong_target_is_named_with_what_it_may_mean() {
             ),
         ],
     );
+}
+
+#[test]
+fn a_wrong_manifest_is_named_with_its_line_and_its_key() {
+    let right = "about = 'mine'\nserves = ['http']\nrun = ['sleep', '60']\nready = { tcp = '127.0.0.1:{port}' }\nurl = 'http://127.0.0.1:{port}/'\n";
+    let other = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = other.local_addr().unwrap().to_string();
+    let changes = [
+        ("program", "'sleep'", "'slepe'"),
+        ("words", "['sleep', '60']", "'sleep 60'"),
+        ("key", "ready =", "redy ="),
+        ("protocol", "'http'", "'htpp'"),
+        ("address", "url = 'http://127.0.0.1:{port}/'", ""),
+        ("occupied", "127.0.0.1:{port}' }", &format!("{address}' }}")),
+    ];
+    let files = changes.map(|(name, text, by)| {
+        let path = format!("daemons/{name}/daemon.toml");
+        // The daemon without a URL is ready at once.
+        let text = right.replace(text, by);
+        let at_once = text.replace("['sleep', '60']", "['sh', '-c', 'echo up; exec sleep 60']");
+        match name {
+            "address" => (
+                path,
+                at_once.replace("tcp = '127.0.0.1:{port}'", "line = 'up'"),
+            ),
+            _ => (path, text),
+        }
+    });
+    let mut files: Vec<(&str, &str)> = files
+        .iter()
+        .map(|(path, text)| (path.as_str(), text.as_str()))
+        .collect();
+    files.push(("daemons/no-manifest/run.sh", "true\n"));
+    check(
+        PROGRAM,
+        &files,
+        &[
+            refused(
+                &["--daemon", "no-manifest"],
+                &["daemons/no-manifest/daemon.toml", "cannot be read"],
+            ),
+            refused(
+                &["--daemon", "program"],
+                &["`slepe 60`", "correct `slepe` in `run`", "install"],
+            ),
+            refused(
+                &["--daemon", "words"],
+                &["daemon.toml: line 3: run", "a list in [ ]", "not the text"],
+            ),
+            refused(
+                &["--daemon", "key"],
+                &["line 4: unknown field `redy`", "did you mean `ready`?"],
+            ),
+            refused(
+                &["--daemon", "protocol"],
+                &["serves htpp, not http", "write `http` there"],
+            ),
+            refused(
+                &["--daemon", "address"],
+                &[
+                    "daemons/address/daemon.toml",
+                    "neither a `url`",
+                    "add url =",
+                ],
+            ),
+            refused(
+                &["--daemon", "occupied"],
+                &["another program answers", &address, "{port}"],
+            ),
+        ],
+    );
+}
+
+#[test]
+fn a_variable_with_nearly_the_name_of_an_option_is_refused_and_others_are_not() {
+    for (variable, code, says) in [
+        (
+            "HTTP_LOAD_CONECTIONS",
+            2,
+            "did you mean HTTP_LOAD_CONNECTIONS?",
+        ),
+        ("HTTP_LOAD_SERVICE_PORT", 0, ""),
+        ("HTTP_LOAD_PORT_80_TCP_ADDR", 0, ""),
+    ] {
+        let mut command = Command::new(PROGRAM);
+        let output = command
+            .arg("--print-plan")
+            .env(variable, "5")
+            .output()
+            .unwrap();
+        ended_with(&output, code, &[says], &variable);
+    }
+}
+
+#[test]
+fn a_plan_is_read_from_a_pipe() {
+    let (reader, mut writer) = std::io::pipe().unwrap();
+    writer.write_all(plan("3", "5").as_bytes()).unwrap();
+    drop(writer);
+    let mut command = Command::new(PROGRAM);
+    let arguments = ["--plan", "/dev/stdin", "--print-plan"];
+    let output = command.args(arguments).stdin(reader).output().unwrap();
+    ended_with(&output, 0, &[], &arguments);
+    let printed = String::from_utf8(output.stdout).unwrap();
+    assert!(printed.contains("clients = 5"), "{printed}");
 }
 
 #[test]
@@ -177,6 +300,15 @@ fn a_wrong_plan_is_named_with_its_line_and_its_field() {
         ("list.toml", plan("[[groups]]", "[groups]")),
         ("right.toml", plan("3", "3")),
         ("empty.toml", "\n".to_owned()),
+        ("twice.toml", plan("[timeline]", "name = 'a'\n[timeline]")),
+        (
+            "no-time.toml",
+            "name = 'mine'\n[[groups]]\nname = 'users'\nclients = 3\n".to_owned(),
+        ),
+        (
+            "no-groups.toml",
+            "name = 'mine'\ntimeline = { measure = '1s' }\n".to_owned(),
+        ),
         (
             "addressed.toml",
             plan("[timeline]", "protocol = 'issue'\n[timeline]"),
@@ -230,6 +362,18 @@ fn a_wrong_plan_is_named_with_its_line_and_its_field() {
             refused(
                 &["--plan", "{dir}/empty.toml"],
                 &["empty.toml", "is empty", "--print-plan"],
+            ),
+            refused(
+                &["--plan", "{dir}/twice.toml"],
+                &["line 2", "`name` is set twice", "keep one"],
+            ),
+            refused(
+                &["--plan", "{dir}/no-time.toml"],
+                &["timeline.measure", "set a time, such as 10s"],
+            ),
+            refused(
+                &["--plan", "{dir}/no-groups.toml"],
+                &["groups", "add a [[groups]]"],
             ),
             refused(
                 &["--plan", "{dir}/configs/fdpass/other.toml"],

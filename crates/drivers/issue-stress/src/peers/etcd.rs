@@ -87,7 +87,8 @@ impl EtcdConnection {
             if let Some((status, from, to)) = answer(&self.input)? {
                 let body = String::from_utf8_lossy(&self.input[from..to]).into_owned();
                 self.input.drain(..to);
-                ensure!(status == 200, "status {status}: {body}");
+                let first_line = body.lines().next().unwrap_or_default();
+                ensure!(status == 200, "status {status}: {first_line}");
                 return Ok(body);
             }
             let count = self.stream.read_buf(&mut self.input).await?;

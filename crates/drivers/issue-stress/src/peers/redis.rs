@@ -1,6 +1,7 @@
 //! Redis over its Unix socket: a create is one `MULTI` … `EXEC`.
 
 use std::fmt;
+use std::io::{self, ErrorKind};
 use std::path::Path;
 
 use ::redis::aio::MultiplexedConnection;
@@ -26,6 +27,9 @@ impl RedisConnection {
         let connection = client
             .get_multiplexed_async_connection_with_config(&settings)
             .await;
+        // The library's error repeats the system's, and hides its type.
+        let connection = connection
+            .map_err(|error| io::Error::new(ErrorKind::ConnectionRefused, error.to_string()));
         let connection =
             connection.with_context(|| format!("connecting to {}", socket.display()))?;
         Ok(Self(connection))
