@@ -114,7 +114,12 @@ fn one(file: &Path, options: &ImportOptions) -> anyhow::Result<Imported> {
 }
 
 fn text(file: &Path) -> anyhow::Result<String> {
-    let reading = || format!("reading {}", file.display());
+    let reading = || {
+        format!(
+            "reading {} (name a file with the output of the tool)",
+            file.display()
+        )
+    };
     let mut bytes = Vec::new();
     File::open(file)
         .and_then(|open| open.take(MOST_BYTES + 1).read_to_end(&mut bytes))

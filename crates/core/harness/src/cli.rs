@@ -44,7 +44,7 @@ mod variables;
 
 pub use command::{complete, exit_with, lines_of_files, refuse, two_dashes};
 use common::MOST_PROCESSES;
-pub use common::{Common, ProcessCount, socket_address};
+pub use common::{Common, ProcessCount, ip_address, socket_address};
 pub use common_load::{default_settings, only_group, set_duration};
 pub use driver_cli::{DriverCli, Job, Program, command, job};
 pub use merge::MergeOptions;

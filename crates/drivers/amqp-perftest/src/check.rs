@@ -21,6 +21,9 @@ pub enum Command {
     #[command(after_help = EXIT_CODES)]
     Check(CheckArgs),
     /// Run the conformance cases on any broker and report those it fails
+    ///
+    /// Each case tests one rule of AMQP 0-9-1 or, where the specification leaves room, the behaviour of RabbitMQ 3.10,
+    /// including reply codes. The cases delete only what they have declared.
     #[command(after_help = EXIT_CODES)]
     Conformance(amqp_conformance::ConformanceArgs),
 }

@@ -18,7 +18,7 @@ use crate::spec::SPEC;
 
 use sample::Sample;
 
-/// The files that every daemon of the project serves, with their lengths.
+/// The files that every daemon of the project serves, with their lengths. The URLs of their manifests name the first.
 const FILES: [(&str, u64); 3] = [
     ("/1kb.txt", 1_024),
     ("/10kb.txt", 10_240),
@@ -44,26 +44,32 @@ pub(crate) fn run(typed: &CheckOptions) -> Result<bool, Failure> {
     let mut first = None;
     if typed.urls.is_empty() {
         return check::check_daemons(&SPEC.protocol, &typed.options, |name, endpoint| {
+            let mut own = None;
+            let url = endpoint.url.as_deref().unwrap_or_default();
+            // Other files need not be alike.
+            let first = if url.ends_with(FILES[0].0) {
+                &mut first
+            } else {
+                &mut own
+            };
             let responses = responses_of(name, endpoint).into_iter();
             responses
-                .map(|(name, samples)| finding(name, samples, &mut first))
+                .map(|(name, samples)| finding(name, samples, first))
                 .collect()
         });
     }
     let mut all_right = true;
     for url in lines_of_files("URL", typed.urls.clone())? {
-        let responses = only_file(&parse_url(&url)?);
+        let responses = only_file(&parse_url(&url)?, false);
         all_right &= check::print(&[finding(url, responses, &mut first)])?;
     }
     Ok(all_right)
 }
 
-/// Requests one file of a server that is already running.
-fn only_file(server: &ServerUrl) -> anyhow::Result<Vec<Sample>> {
-    let settings = Settings::default();
-    let path = settings.path_at(server).to_owned();
-    let sample = fetch_file(server, false, "GET", &path)?;
-    sample.check(&settings)?;
+/// Requests the file that a URL names.
+fn only_file(server: &ServerUrl, http2: bool) -> anyhow::Result<Vec<Sample>> {
+    let sample = fetch_file(server, http2, "GET", &server.path)?;
+    sample.check(&Settings::default())?;
     Ok(vec![sample])
 }
 
@@ -91,8 +97,12 @@ fn responses_of(name: &str, endpoint: &Endpoint) -> Vec<(String, anyhow::Result<
     found
 }
 
-/// Requests the files that a daemon must have, and one that it must not have.
+/// Requests the files that a daemon of the project must have, and one that it must not have. The URL of such a daemon
+/// names the first of them; of any other, only the file that its URL names is requested.
 fn check(server: &ServerUrl, http2: bool) -> anyhow::Result<Vec<Sample>> {
+    if server.path != FILES[0].0 {
+        return only_file(server, http2);
+    }
     let mut samples = Vec::new();
     for (path, length) in FILES {
         let sample = fetch_file(server, http2, "GET", path)?;

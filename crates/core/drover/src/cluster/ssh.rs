@@ -52,7 +52,7 @@ pub(crate) struct Placement {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     daemon_host: Option<String>,
     /// Let the daemon listen on this address of its host [default: the address at which ssh reaches the host]
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS", value_parser = harness::cli::ip_address)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     listen: Option<IpAddr>,
     /// Add this option of ssh, such as --ssh=-Fconfig or --ssh=-oPort=2222. Repeat it for more

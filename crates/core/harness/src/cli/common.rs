@@ -1,6 +1,6 @@
 //! Options that all drivers share.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use clap::Args;
@@ -76,7 +76,7 @@ pub struct Common {
     /// Serve the driver's own metrics at this address during the run, such as 127.0.0.1:9100
     #[arg(long, value_name = "ADDR", value_parser = socket_address)]
     pub metrics_addr: Option<SocketAddr>,
-    /// Hide the live line and all notes on stderr, but not a build that takes ten seconds
+    /// Hide the live line and notes on stderr, but not long builds
     #[arg(long, short)]
     pub quiet: bool,
     /// The part of this program in a run on several machines.
@@ -111,6 +111,15 @@ pub enum ProcessCount {
 pub fn socket_address(text: &str) -> Result<SocketAddr, String> {
     text.parse()
         .map_err(|_| "write it as ADDRESS:PORT, such as 127.0.0.1:9100".to_owned())
+}
+
+/// Parses the address of a machine.
+///
+/// # Errors
+/// Any other text, with an example.
+pub fn ip_address(text: &str) -> Result<IpAddr, String> {
+    text.parse()
+        .map_err(|_| "write it as numbers, such as 10.0.0.5".to_owned())
 }
 
 fn parse_processes(text: &str) -> Result<ProcessCount, String> {

@@ -33,7 +33,7 @@ pub struct ShardOptions {
     #[arg(long, value_name = "ROLE", requires = "result_dir", value_parser = parse_role)]
     pub role: Option<Role>,
     /// Let the launched daemon listen on this address, so that other machines reach it [default: 127.0.0.1]
-    #[arg(long, value_name = "ADDRESS", requires = "result_dir")]
+    #[arg(long, value_name = "ADDRESS", requires = "result_dir", value_parser = super::common::ip_address)]
     pub listen: Option<IpAddr>,
     /// Wait this long for the other parts of the run to be ready
     #[arg(long, value_name = "TIME", default_value = "10m", requires = "result_dir", value_parser = load::duration::parse)]

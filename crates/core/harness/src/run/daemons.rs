@@ -389,7 +389,7 @@ fn no_address(daemon: &Endpoint, name: &str, endpoint: Option<&str>) -> anyhow::
     let manifest = format!("daemons/{name}/daemon.toml");
     let Some(endpoint) = endpoint else {
         let problem =
-            "has neither a `url` nor a {socket} to drive: add `url = \"http://127.0.0.1:{port}/\"`";
+            "has neither a `url` nor a {socket} to drive: add url = \"http://127.0.0.1:{port}/\"";
         return Invalid::new(manifest, problem).into();
     };
     let known: Vec<&str> = daemon.urls.keys().map(String::as_str).collect();

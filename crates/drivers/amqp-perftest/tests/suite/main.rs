@@ -7,6 +7,7 @@
 )]
 
 mod calibration;
+mod conformance;
 mod engines;
 mod lapin;
 mod mistakes;

@@ -26,6 +26,17 @@ fn a_wrong_option_is_named_with_its_remedy() {
             refused(&["-c", "1.5", URL], &["--connections", "whole number"]),
             refused(&["-c", "0", URL], &["clients", "at least 1"]),
             refused(&["-c", "-5", URL], &["--connections", "0 or more"]),
+            refused(
+                &[
+                    "--role",
+                    "daemon",
+                    "--result-dir",
+                    "{dir}",
+                    "--listen",
+                    "localhost",
+                ],
+                &["--listen", "such as 10.0.0.5"],
+            ),
             refused(&["--xyz", URL], &["'--xyz'", "tip: --help lists all"]),
             refused(&["-R", "0", URL], &["--rate", "above 0"]),
             refused(&["-R", "fast", URL], &["--rate", "500", "10k"]),

@@ -1,6 +1,7 @@
 //! Tests that the requested path is the one that the URL or the manifest names.
 
 use std::fs;
+use std::process::Command;
 
 use harness_testing::program::Program;
 
@@ -40,12 +41,19 @@ fn a_url_is_requested_as_typed_also_without_a_path() {
 }
 
 #[test]
-fn the_path_of_a_named_daemon_is_that_of_its_manifest() {
+fn a_named_daemon_is_checked_and_asked_for_the_path_of_its_manifest() {
     let folder = tempfile::tempdir().unwrap();
     let mine = folder.path().join("daemons/mine");
     fs::create_dir_all(&mine).unwrap();
     fs::write(mine.join("daemon.toml"), MINE).unwrap();
     fs::write(mine.join("hello.txt"), "Hello, load.\n").unwrap();
+    let mut check = Command::new(PROGRAM);
+    check.args(["check", "--daemon", "mine"]);
+    check.current_dir(&folder).env_remove("DROVER_ROOT");
+    let checked = check.output().unwrap();
+    let shown = String::from_utf8_lossy(&checked.stdout);
+    assert!(checked.status.success(), "{checked:?}");
+    assert!(shown.contains("13 bytes"), "{shown}");
     let call = ["--quiet", "--daemon", "mine", "-c", "1", "-d", "500ms"];
     let mut call = Program::new(PROGRAM).args(call);
     call.command()

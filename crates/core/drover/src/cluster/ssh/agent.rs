@@ -1,8 +1,8 @@
 //! This program on a host: it runs parts of a run in its folder, passes their files on, and ends with the connection.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::io::{self, BufReader, Read as _, Seek as _, SeekFrom, StdoutLock, Write as _};
+use std::fs;
+use std::io::{self, BufReader, StdoutLock, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use anyhow::Context as _;
 use harness::command_line::SUITE_COMMAND;
 use harness::drivers::entries;
 use harness::launcher;
-use harness::live::LIVE;
+use harness::live::{LIVE, Tail};
 use harness::signals::Signals;
 use harness::store::RESULT;
 use load::clock;
@@ -45,8 +45,8 @@ type Stamp = (u64, i64, i64, u64);
 struct Agent {
     out: StdoutLock<'static>,
     parts: JoinSet<(String, io::Result<Ending>)>,
-    /// The folders of the parts that run, and how many bytes of their seconds were sent.
-    seconds: BTreeMap<String, u64>,
+    /// The seconds of the parts that run, by the folders of the parts.
+    seconds: BTreeMap<String, Tail>,
     /// The files of the run that both sides have.
     known: BTreeMap<String, Stamp>,
 }
@@ -184,7 +184,8 @@ impl Agent {
             .env("DROVER_ROOT", std::path::absolute(PROJECT)?)
             .env_remove("DROVER_PROGRAMS");
         let mut signals = Signals::listen().context("listening for signals")?;
-        self.seconds.insert(part.clone(), 0);
+        let seconds = Path::new(RUN).join(&part).join(LIVE);
+        self.seconds.insert(part.clone(), Tail::new(seconds));
         self.parts.spawn(async move {
             let ended = child::run(command, &mut signals, || ()).await;
             (part, ended)
@@ -214,17 +215,15 @@ impl Agent {
                 self.known.insert(name, stamp);
             }
         }
-        let mut pieces = Vec::new();
-        for (part, sent) in &mut self.seconds {
+        let tails = self.seconds.iter_mut();
+        let new: Vec<_> = tails
+            .map(|(part, tail)| (part.clone(), tail.lines()))
+            .collect();
+        for (part, lines) in new.into_iter().filter(|(_, lines)| !lines.is_empty()) {
             let path = format!("{part}/{LIVE}");
-            // It is absent until the first second.
-            let piece = new_lines(&Path::new(RUN).join(&path), *sent).unwrap_or_default();
-            *sent += piece.len() as u64;
-            pieces.push((path, piece));
-        }
-        for (path, piece) in pieces.into_iter().filter(|(_, piece)| !piece.is_empty()) {
             let kind = FileKind::Piece;
-            self.send(&FromHost::File { path, kind }, &piece)?;
+            let piece = lines.join("\n") + "\n";
+            self.send(&FromHost::File { path, kind }, piece.as_bytes())?;
         }
         Ok(())
     }
@@ -277,15 +276,4 @@ fn state(daemons: &[doctor::Needs], shards: &[doctor::Needs]) -> anyhow::Result<
 fn stamp(path: &Path) -> Option<Stamp> {
     let file = fs::metadata(path).ok().filter(fs::Metadata::is_file)?;
     Some((file.ino(), file.mtime(), file.mtime_nsec(), file.len()))
-}
-
-/// Returns the whole lines of a file from an offset on.
-fn new_lines(path: &Path, offset: u64) -> io::Result<Vec<u8>> {
-    let mut file = File::open(path)?;
-    file.seek(SeekFrom::Start(offset))?;
-    let mut lines = Vec::new();
-    file.read_to_end(&mut lines)?;
-    let end = lines.iter().rposition(|byte| *byte == b'\n');
-    lines.truncate(end.map_or(0, |end| end + 1));
-    Ok(lines)
 }

@@ -17,7 +17,7 @@ pub(crate) fn drivers() -> Vec<String> {
 }
 
 /// Other programs, and the example of the page on drivers.
-pub(crate) const OTHERS: [&str; 4] = ["drover", "amqp-conformance", "issue", "echo-load"];
+pub(crate) const OTHERS: [&str; 3] = ["drover", "issue", "echo-load"];
 
 /// Returns the path of a program beside the one under test.
 pub(crate) fn path(name: &str) -> PathBuf {

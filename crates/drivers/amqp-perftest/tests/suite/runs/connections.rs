@@ -89,12 +89,12 @@ fn a_wait_that_the_broker_asks_for_is_a_sentence_on_the_screen() {
     let notes = run.stdout.lines().find(|line| line.starts_with("  notes"));
     let has_subject = notes.is_some_and(|notes| notes.contains("blocked publishers"));
     assert!(has_subject, "{}", run.stdout);
-    let mut lines = run.stderr.lines();
+    let mut lines = run.stdout.lines();
     let line = lines.find(|line| line.ends_with(", blocked by the broker"));
     assert!(
         line.is_some_and(|line| line.starts_with("published: ")),
         "{}",
-        run.stderr
+        run.stdout
     );
 }
 

@@ -13,12 +13,12 @@ use tokio::runtime::Runtime;
 
 /// Runs the program. Returns its exit code, its output, and its notes.
 fn conformance(arguments: &[&str]) -> (Option<i32>, String, String) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_amqp-conformance"));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_amqp-perftest"));
     let Output {
         status,
         stdout,
         stderr,
-    } = command.args(arguments).output().unwrap();
+    } = command.arg("conformance").args(arguments).output().unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
     (status.code(), text(stdout), text(stderr))
 }
