@@ -253,21 +253,22 @@ impl Reader {
             self.phase = Phase::Body;
         }
         let (mut end, mut count) = (start, 0);
-        while end < data.len() {
-            // The LF of a CR LF whose CR ended the last record may come alone.
-            let length = match (self.phase, &data[end..]) {
-                (Phase::Done, [b'\n', ..]) => 1,
-                (Phase::Done, _) => return (start..end, Err(Fault::Trailing)),
-                (_, unread) => match self.read_record(unread) {
-                    Ok(Some((length, records))) => {
-                        count += records;
-                        length
-                    }
-                    Ok(None) => break,
-                    Err(fault) => return (start..end, Err(fault)),
-                },
-            };
-            end += length;
+        while end < data.len() && self.phase != Phase::Done {
+            match self.read_record(&data[end..]) {
+                Ok(Some((length, records))) => {
+                    end += length;
+                    count += records;
+                }
+                Ok(None) => return (start..end, Ok(count)),
+                Err(fault) => return (start..end, Err(fault)),
+            }
+        }
+        // The LF of a CR LF whose CR ended the last record may come alone.
+        while let Some(b'\n') = data.get(end) {
+            end += 1;
+        }
+        if end < data.len() {
+            return (start..end, Err(Fault::Trailing));
         }
         (start..end, Ok(count))
     }
@@ -368,14 +369,9 @@ type Data<'a> = Option<Cow<'a, [u8]>>;
 fn record(piece: &[u8]) -> Result<Option<(Data<'_>, usize)>, Fault> {
     let mut data: Data<'_> = None;
     let mut at = 0;
-    while let Some(length) = memchr2(b'\n', b'\r', &piece[at..]) {
-        let line = &piece[at..at + length];
-        at += length
-            + if piece[at + length..].starts_with(b"\r\n") {
-                2
-            } else {
-                1
-            };
+    while let Some(length) = line_length(&piece[at..]) {
+        let (line, end) = piece[at..].split_at(length);
+        at += length + if end.starts_with(b"\r\n") { 2 } else { 1 };
         if line.is_empty() {
             return Ok(Some((data, at)));
         }
@@ -393,6 +389,14 @@ fn record(piece: &[u8]) -> Result<Option<(Data<'_>, usize)>, Fault> {
         Err(Fault::Sse)
     } else {
         Ok(None)
+    }
+}
+
+/// Returns the length of the first line, without its end. The line that ends a record is empty: a search would cost more.
+fn line_length(text: &[u8]) -> Option<usize> {
+    match text.first() {
+        Some(b'\n' | b'\r') => Some(0),
+        _ => memchr2(b'\n', b'\r', text),
     }
 }
 
