@@ -58,7 +58,7 @@ pub enum ShardState {
 
 /// The fields of a result that show how a shard has ended.
 #[derive(Debug, Deserialize)]
-struct Outcome {
+struct EndedShard {
     verdict: Verdict,
     operations: Operations,
 }
@@ -199,7 +199,7 @@ impl Shard {
         }
         if files.contains(OsStr::new(RESULT)) {
             let text = fs::read(own.join(RESULT)).unwrap_or_default();
-            let state = match serde_json::from_slice::<Outcome>(&text) {
+            let state = match serde_json::from_slice::<EndedShard>(&text) {
                 Ok(outcome) => {
                     self.operations = Some(outcome.operations);
                     ShardState::Ended(outcome.verdict)

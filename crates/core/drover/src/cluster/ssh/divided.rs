@@ -71,7 +71,7 @@ struct Problem {
 
 /// The state of a run.
 #[derive(Debug)]
-struct Running<'a> {
+struct RunState<'a> {
     folder: &'a Path,
     /// The parts that have not ended, with their hosts.
     open: BTreeMap<String, usize>,
@@ -106,7 +106,7 @@ impl Hosts {
         self.start(program, folder, run)?;
         let hosts = self.placed.iter().enumerate();
         let parts = hosts.flat_map(|(index, host)| host.folders().map(move |part| (part, index)));
-        let mut running = Running {
+        let mut running = RunState {
             folder: &into,
             open: parts.collect(),
             problems: Vec::new(),
@@ -180,7 +180,7 @@ impl Hosts {
         Ok(())
     }
 
-    fn receive(&self, from: usize, event: Event, running: &mut Running<'_>) -> anyhow::Result<()> {
+    fn receive(&self, from: usize, event: Event, running: &mut RunState<'_>) -> anyhow::Result<()> {
         match event {
             Event::Message(FromHost::File { path, kind }, content) => {
                 let failed = path.strip_prefix(FAILED).map(part_of);
@@ -224,7 +224,7 @@ impl Hosts {
         path: &str,
         kind: FileKind,
         content: &[u8],
-        running: &mut Running<'_>,
+        running: &mut RunState<'_>,
     ) -> anyhow::Result<()> {
         let stored = kind.store(running.folder, path, content);
         let file = stored.with_context(|| format!("from {}", self.placed[from].name))?;
@@ -265,7 +265,7 @@ impl Hosts {
         part: &str,
         code: Option<i32>,
         problem: &str,
-        running: &mut Running<'_>,
+        running: &mut RunState<'_>,
     ) {
         let live = format!("{part}/{LIVE}");
         running.seconds.latest.remove(&live);
@@ -309,7 +309,7 @@ async fn merge(
     program: &Path,
     folder: &Folder,
     run: &PlannedRun,
-    running: Running<'_>,
+    running: RunState<'_>,
 ) -> anyhow::Result<Outcome> {
     let into = running.folder;
     let has_result = |path: &Path| path.join(RESULT).exists();
