@@ -30,15 +30,18 @@ struct Seen {
     last: u64,
     /// The most sessions that were open.
     peak: u64,
+    /// The changes when memory was last given back while there were no more.
+    settled: u64,
 }
 
 impl Seen {
     /// Returns true if memory should be given back: after many changes, once there are few more, once most sessions
     /// have ended, or once a minute. The call may stall the workers for some milliseconds, so it does not come more
-    /// often; without any change between two looks there is nobody to stall, and the last few changes are enough.
+    /// often; without any change between two looks there is nobody to stall, and the last few changes are enough. Sessions
+    /// are counted before their memory is free, so that it is done once more then.
     fn is_due(&mut self, changes: u64, open: u64) -> bool {
         self.peak = self.peak.max(open);
-        let is_idle = changes == self.last && changes > self.changes;
+        let is_idle = changes == self.last && changes != self.settled;
         let is_quiet = changes - self.last < CHANGES / 10;
         self.last = changes;
         self.looks += 1;
@@ -50,6 +53,7 @@ impl Seen {
                 looks: 0,
                 last: changes,
                 peak: open,
+                settled: if is_idle { changes } else { self.settled },
             };
         }
         is_due
@@ -109,6 +113,10 @@ mod tests {
             (20_000, 0, false),
             (20_000, 0, true),
             (20_000, 0, false),
+            // All are counted at once, but the memory of some is freed a moment later.
+            (30_000, 0, true),
+            (30_000, 0, true),
+            (30_000, 0, false),
         ] {
             assert_eq!(seen.is_due(changes, open), expected, "{changes} {open}");
         }

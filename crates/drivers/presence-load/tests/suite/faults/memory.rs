@@ -10,8 +10,9 @@ use crate::faults::launched::{metric, own_memory_kib, with_daemon};
 use crate::faults::plan::lost_nothing;
 
 const USERS: u64 = 10_000;
-/// Resident memory of its own may grow by a twentieth, and by this: pages that are partly used.
-const ALLOWANCE_KIB: u64 = 1024;
+/// Resident memory of its own may grow by a twentieth, and by this: pages that are partly used. A leak of 200 bytes for
+/// each user is more.
+const ALLOWANCE_KIB: u64 = 2048;
 /// Time for the daemon to give memory back, which it does every 2 s if many sessions have ended.
 const GIVE_BACK: Duration = Duration::from_secs(90);
 /// Time for all users to join on a busy machine.
