@@ -23,6 +23,8 @@ mod divided;
 mod view;
 mod watched;
 
+pub(crate) use divided::add;
+
 use view::Scroll;
 use watched::Watched;
 

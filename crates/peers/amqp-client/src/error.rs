@@ -38,7 +38,7 @@ pub enum SessionError {
         what: String,
     },
     /// The connection has no channel left: the broker, or `channel_max` of the address, grants fewer.
-    #[error("one connection is not granted so many channels")]
+    #[error("one connection is granted fewer channels")]
     ChannelLimit,
     /// The broker violated the protocol.
     #[error("{0}")]

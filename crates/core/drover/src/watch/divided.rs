@@ -169,7 +169,7 @@ pub(super) fn totals(shard: &Shard) -> (u64, u64, u64) {
 }
 
 /// Adds the second of another shard. Percentiles cannot be added: the slowest shard's are kept.
-fn add(sum: &mut LiveSecond, other: &LiveSecond) {
+pub(crate) fn add(sum: &mut LiveSecond, other: &LiveSecond) {
     sum.latest = sum.latest.max(other.latest);
     if other.end.seconds() > sum.end.seconds() {
         sum.end = other.end;

@@ -156,7 +156,7 @@ fn the_files_of_shards_show_their_states() {
     };
     live(0, line(1));
     live(1, line(1) + &line(2));
-    // Half a line is no second.
+    // Half a line is left out.
     live(2, line(1)[..9].to_owned());
     assert_eq!(shards.refresh(), [second(1), second(1), second(2)]);
     assert_eq!(states(&shards), [Running, Running, Absent, Absent]);

@@ -606,7 +606,7 @@ fn values_of_perftest_have_their_meaning_there() {
     }
 }
 
-/// Options of PerfTest, of which the table of the program has a row each.
+/// Options of PerfTest: the table of the program has a row for each.
 const PERFTEST: &str = include_str!("../../src/cli/perftest.md");
 
 /// Returns a value for each name of a value in the table, or the name itself.

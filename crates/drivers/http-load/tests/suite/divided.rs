@@ -324,7 +324,7 @@ fn shards_end_with_the_part_whose_call_is_refused() {
         run.start(&["--shard", "0/2", "--shard-timeout", "60s", &url]);
         let waits = run.folder().join("ready-0");
         wait_until("a shard waits", || waits.exists());
-        // A look at the plan is no part of the run.
+        // Nobody waits for a call that only prints the plan.
         let look = run.part(&[&["--shard=1/2", "--print-plan", &url], wrong].concat());
         ended_with(&{ look }.output().unwrap(), 2, &[words], &wrong);
         run.start(&[&["--shard=1/2", &url], wrong].concat());

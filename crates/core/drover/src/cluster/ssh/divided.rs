@@ -26,6 +26,7 @@ use crate::driver_run::{self, Outcome};
 use crate::folder::Folder;
 use crate::matrix::PlannedRun;
 use crate::record::FailureKind;
+use crate::watch::add;
 
 /// The folder of the daemon's part.
 const DAEMON: &str = "daemon";
@@ -373,19 +374,14 @@ impl SecondSum {
     }
 
     fn sum(&self) -> Option<LiveSecond> {
-        let slowest = self.latest.values().min_by_key(|second| second.second)?;
-        let total = |of: fn(&LiveSecond) -> u64| self.latest.values().map(of).sum();
-        Some(LiveSecond {
-            started: total(|it| it.started),
-            ok: total(|it| it.ok),
-            failed: total(|it| it.failed),
-            open: total(|it| it.open),
-            rate: total(|it| it.rate),
-            // Percentiles of shards have no sum.
-            p50_ns: None,
-            p99_ns: None,
-            connections: None,
-            ..slowest.clone()
-        })
+        let mut shards = self.latest.values();
+        let mut sum = shards.next()?.clone();
+        for shard in shards {
+            sum.second = sum.second.min(shard.second);
+            add(&mut sum, shard);
+        }
+        // The line does not say whose they are.
+        (sum.p50_ns, sum.p99_ns) = (None, None);
+        Some(sum)
     }
 }
