@@ -385,3 +385,44 @@ impl SecondSum {
         Some(sum)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use harness::live::{End, Phase, Tail};
+
+    use super::*;
+
+    #[test]
+    fn a_second_is_the_sum_of_all_shards_once_each_has_reached_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut written = Tail::new(folder.path().join(LIVE));
+        let mut sum = SecondSum::default();
+        let mut rates = |shard: &str, second, rate| {
+            let second = LiveSecond {
+                second,
+                phase: Phase::Measure,
+                end: End::AtMost(9),
+                latest: 9,
+                started: 10 * rate,
+                ok: 0,
+                failed: 1,
+                open: 2,
+                rate,
+                p50_ns: Some(1),
+                p99_ns: Some(2),
+                connections: None,
+            };
+            let line = serde_json::to_string(&second).unwrap();
+            sum.add(folder.path(), shard, line.as_bytes());
+            let lines = written.lines();
+            let read = lines.iter().map(|line| serde_json::from_str(line).unwrap());
+            let read = read.map(|it: LiveSecond| (it.second, it.rate, it.started, it.p99_ns));
+            read.collect::<Vec<_>>()
+        };
+        assert_eq!(rates("a", 1, 100), [(1, 100, 1_000, None)]);
+        assert_eq!(rates("a", 2, 100), [(2, 100, 1_000, None)]);
+        assert_eq!(rates("b", 2, 50), []);
+        assert_eq!(rates("a", 3, 100), []);
+        assert_eq!(rates("b", 3, 50), [(3, 150, 1_500, None)]);
+    }
+}
