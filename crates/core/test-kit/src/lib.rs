@@ -5,6 +5,7 @@
 //! - [`children`] and [`limit_open_files`]: find and limit running processes.
 //! - [`metrics`]: reads the metrics page of a program.
 //! - [`operations`]: the main function of the benches whose instructions are counted.
+//! - [`simulation`]: peers that do what a seed draws, and the fewest steps that fail.
 //! - [`wait_until`]: waits for a condition.
 
 use std::env::var_os;
@@ -16,6 +17,7 @@ pub mod metrics;
 pub mod operations;
 mod processes;
 mod repeat;
+pub mod simulation;
 mod wait;
 
 pub use processes::{children, limit_open_files};

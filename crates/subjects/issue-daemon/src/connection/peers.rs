@@ -1,12 +1,11 @@
 //! Clients that connect, speak, stop in the middle of a line, pipeline, half-close, never read, leave and come back:
 //! drawn from a seed, over socket pairs, in one thread. The test does the work of the writer and the readers, so the
-//! order of all events is the order of the steps. A failure prints its seed and the fewest steps that still fail.
+//! order of all events is the order of the steps.
 
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, Read as _, Write as _};
 use std::net::Shutdown;
 use std::os::unix::net;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
@@ -15,7 +14,8 @@ use issue_store::Durability;
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 use serde_json::{Value, json};
-use test_kit::{scaled, seed};
+use test_kit::scaled;
+use test_kit::simulation::simulate;
 use tokio::runtime::Builder;
 use tokio::task::{JoinSet, LocalSet, yield_now};
 
@@ -456,66 +456,24 @@ fn line(id: Option<&RequestId>, length: usize) -> String {
 
 /// Runs a world. Returns the number of its sessions, or what went wrong.
 fn run(steps: &[Event]) -> Result<u64, String> {
-    let run = || {
-        let runtime = Builder::new_current_thread().enable_all().build().unwrap();
-        LocalSet::new().block_on(&runtime, async {
-            let mut world = World::new();
-            for step in steps {
-                world.step(*step).await?;
-            }
-            world.end().await?;
-            Ok(world.sessions)
-        })
-    };
-    catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {
-        let message = panic.downcast_ref::<String>().map(String::as_str);
-        let message = message.or_else(|| panic.downcast_ref::<&str>().copied());
-        Err(format!("a panic: {}", message.unwrap_or("without a text")))
-    })
-}
-
-/// Returns the first word of a failure that distinguishes it from others.
-fn kind(problem: &str) -> Option<&str> {
-    problem.split_whitespace().find(|word| word.len() > 2)
-}
-
-/// Removes steps for as long as it still fails in the same way.
-fn shrink(mut steps: Vec<Event>, problem: &str) -> Vec<Event> {
-    let mut size = steps.len();
-    while size > 0 {
-        let mut start = 0;
-        while start < steps.len() {
-            let mut fewer = steps.clone();
-            fewer.drain(start..steps.len().min(start + size));
-            match run(&fewer) {
-                Err(other) if kind(&other) == kind(problem) => steps = fewer,
-                _ => start += size,
-            }
+    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+    LocalSet::new().block_on(&runtime, async {
+        let mut world = World::new();
+        for step in steps {
+            world.step(*step).await?;
         }
-        size /= 2;
-    }
-    steps
-}
-
-#[track_caller]
-fn must_pass(seed: u64, steps: &[Event]) -> u64 {
-    run(steps).unwrap_or_else(|problem| {
-        let fewest = shrink(steps.to_vec(), &problem);
-        let shrunk = run(&fewest).unwrap_err();
-        panic!("DROVER_SEED={seed}: {problem}\nthe fewest steps that fail: {fewest:?}: {shrunk}");
+        world.end().await?;
+        Ok(world.sessions)
     })
 }
 
 #[test]
 fn clients_get_their_own_answers_and_leave_nothing_behind_whatever_they_do() {
-    let first = seed();
-    let mut sessions = 0;
-    for world in 0..scaled(WORLDS) {
-        let seed = first.wrapping_add(world);
+    let steps = |seed| {
         let mut random = StdRng::seed_from_u64(seed);
-        let steps: Vec<Event> = (0..STEPS).map(|_| draw(&mut random)).collect();
-        sessions += must_pass(seed, &steps);
-    }
+        (0..STEPS).map(|_| draw(&mut random)).collect()
+    };
+    let sessions = simulate(WORLDS, steps, run);
     assert!(sessions > scaled(WORLDS), "{sessions} sessions");
 }
 
