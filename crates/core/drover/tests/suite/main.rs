@@ -24,4 +24,5 @@ mod ssh;
 mod streaming;
 mod support;
 mod tool_output;
+mod upgrades;
 mod watch;
