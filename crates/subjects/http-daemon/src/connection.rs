@@ -11,7 +11,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::socket::{MsgFlags, recv};
+use nix::sys::socket::{MsgFlags, recv, send};
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 
@@ -120,7 +120,7 @@ impl Connection {
     }
 
     /// Returns true if the client has ended its side of the connection, whatever it sent before.
-    fn is_ended(&self) -> bool {
+    pub(crate) fn is_ended(&self) -> bool {
         self.with_socket(|socket| {
             let ended = PollFlags::from_bits_retain(nix::libc::POLLRDHUP);
             let mut polled = [PollFd::new(socket, ended)];
@@ -196,13 +196,11 @@ impl Connection {
         .await
     }
 
-    /// Writes as much as possible at once, bypassing other writers.
+    /// Writes as much as possible at once, bypassing other writers, and the runtime, which does not know a new socket.
     pub(crate) fn write_raw(&self, bytes: &[u8]) {
         // A client that has left or does not read gets less.
-        let written = match &*self.stream.borrow() {
-            Stream::Tcp(stream) => stream.try_write(bytes),
-            Stream::Unix(stream) => stream.try_write(bytes),
-        };
+        let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL;
+        let written = self.with_socket(|socket| send(socket.as_raw_fd(), bytes, flags));
         self.counts
             .add(Counter::SentBytes, written.unwrap_or(0) as u64);
     }
