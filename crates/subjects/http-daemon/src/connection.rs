@@ -67,6 +67,8 @@ pub(crate) struct Connection {
     blocked: Cell<bool>,
     /// True once a request is left without an answer: no write shows then that the client has left.
     stalled: Cell<bool>,
+    /// True once a request was answered without its body, of which more may come.
+    unread_body: Cell<bool>,
     /// True with HTTP/2, which has several requests at once: bytes between them are not a request head.
     multiplexed: Cell<bool>,
     order: Cell<Order>,
@@ -85,6 +87,7 @@ impl Connection {
             since: Cell::new(clock.get()),
             blocked: Cell::new(false),
             stalled: Cell::new(false),
+            unread_body: Cell::new(false),
             multiplexed: Cell::new(false),
             order: Cell::new(Order::None),
             task: RefCell::new(None),
@@ -117,6 +120,24 @@ impl Connection {
     /// Leaves a request without an answer until the client ends its side of the connection.
     pub(crate) fn stall(&self) {
         self.stalled.set(true);
+    }
+
+    /// Leaves the body of a request unread.
+    pub(crate) fn leave_body(&self) {
+        self.unread_body.set(true);
+    }
+
+    /// Returns true if the client may still be sending at the end of the connection: it has sent a body that nobody
+    /// reads, or a further request when the daemon stops.
+    pub(crate) fn has_unread(&self) -> bool {
+        let flags = MsgFlags::MSG_PEEK | MsgFlags::MSG_DONTWAIT;
+        let waiting = |socket: BorrowedFd<'_>| recv(socket.as_raw_fd(), &mut [0], flags);
+        match self.order.get() {
+            Order::TimedOut | Order::Expired | Order::Close => false,
+            Order::None | Order::Drain if self.unread_body.get() => true,
+            Order::None => false,
+            Order::Drain => self.with_socket(waiting).is_ok_and(|length| length > 0),
+        }
     }
 
     /// Returns true if the client has ended its side of the connection, whatever it sent before.

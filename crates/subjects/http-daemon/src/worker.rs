@@ -168,6 +168,9 @@ impl Worker {
         spawn_local(async move {
             let worker = &admitted.worker;
             match serve(worker, &connection, secure).await {
+                Ended::Well if connection.has_unread() => {
+                    Rc::clone(worker).close_gracefully(connection).await;
+                }
                 Ended::Well => {}
                 Ended::TimedOut => {
                     worker.counts.add(Counter::Timeouts, 1);
