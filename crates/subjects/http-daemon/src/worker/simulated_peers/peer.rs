@@ -427,7 +427,8 @@ impl Peer {
                     self.has_ended = true;
                     let is_fault = matches!(self.expected.front(), Some(Expected::Bytes(_)));
                     let wrong = "reset: responses that were not read yet may be lost";
-                    let is_right = self.may_be_cut || is_fault || self.waiting() == 0;
+                    let is_over = self.may_end && self.waiting() == 0;
+                    let is_right = self.may_be_cut || is_fault || is_over;
                     return is_right.then_some(true).ok_or_else(|| wrong.to_owned());
                 }
                 Ok(length) => {
