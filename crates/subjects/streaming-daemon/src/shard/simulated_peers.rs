@@ -4,7 +4,6 @@
 
 pub(crate) mod peer;
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -14,19 +13,17 @@ use nix::sys::socket::SockType;
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 use tempfile::TempDir;
-use test_kit::metrics::value;
 use test_kit::scaled;
 use test_kit::simulation::simulate;
 use tokio::runtime::Builder;
 use tokio::sync::Semaphore;
 use tokio::sync::watch::{Sender, channel};
 
-use self::peer::{Event, PEERS, Payload, Peer, Rights};
+use self::peer::{Event, PEERS, Payload, Peer, Rights, Tally, counters};
 use super::*;
 use crate::Options;
 use crate::accept_token::AcceptToken;
 use crate::config::{Config, SocketType};
-use crate::head::REFUSAL;
 use crate::listener::Listener;
 use crate::metrics::Metrics;
 use crate::request::Request;
@@ -253,101 +250,8 @@ impl World {
         if !open.is_empty() {
             return Err(format!("descriptors stay open: {open:?}"));
         }
-        tally.compare(
-            &self.shared.metrics.render(&MetricsPage::new()),
-            self.connected,
-            is_aborted,
-        )
-    }
-}
-
-/// The values that the counters must have.
-#[derive(Debug, Default)]
-struct Tally {
-    reasons: BTreeMap<&'static str, u64>,
-    refused: u64,
-    /// Streams that were read to their end, and clients that were turned away.
-    whole: u64,
-    rejected: u64,
-    /// Streams that nobody has read to the end.
-    unread: u64,
-}
-
-impl Tally {
-    fn add(&mut self, peer: &Peer, stream: &[u8], is_aborted: bool) -> Result<(), String> {
-        let outcome = peer.outcome.clone().unwrap_or_default();
-        for reason in outcome.refused.iter().chain(&outcome.flaws) {
-            *self.reasons.entry(reason).or_default() += 1;
-        }
-        self.refused += u64::from(outcome.refused.is_some());
-        let Some(client) = &peer.client else {
-            self.unread += u64::from(outcome.refused.is_none());
-            return Ok(());
-        };
-        if client.was_reset && outcome.refused.is_none() && !is_aborted {
-            return Err(format!("reset: the stream of {}", peer.id));
-        }
-        let received = &client.received[..];
-        match (received, outcome.refused) {
-            ([], Some(_)) => {}
-            (_, None) if received == stream => self.whole += 1,
-            (_, None) if received == REFUSAL.as_bytes() => self.rejected += 1,
-            (_, None) if is_aborted && stream.starts_with(received) => {}
-            _ => {
-                let text = received.escape_ascii();
-                return Err(format!(
-                    "wrong stream for {outcome:?} of {}: {text}",
-                    peer.id
-                ));
-            }
-        }
-        Ok(())
-    }
-
-    fn compare(&self, page: &str, connected: u64, is_aborted: bool) -> Result<(), String> {
-        let count = |name: &str| value(page, name);
-        let reason =
-            |metric: &str, reason: &str| count(&format!("{metric}{{reason=\"{reason}\"}}"));
-        let handoff_errors = HandoffFailure::LABELS
-            .iter()
-            .map(|label| (*label, reason("daemon_handoff_errors_total", label)));
-        let handoff_errors: BTreeMap<_, _> =
-            handoff_errors.filter(|(_, count)| *count > 0).collect();
-        let flaws = ["surplus_descriptors", "invalid_json"];
-        let flaws: u64 = flaws
-            .iter()
-            .filter_map(|flaw| handoff_errors.get(flaw))
-            .sum();
-        let refused = handoff_errors.values().sum::<u64>() - flaws;
-        let stream_errors = StreamFailure::LABELS.iter();
-        let failed: u64 = stream_errors
-            .map(|label| reason("daemon_stream_errors_total", label))
-            .sum();
-        let started = count("daemon_backend_requests_total{backend=\"mock\"}");
-        let completed = count("daemon_stream_duration_seconds_count");
-        let accepted = count("daemon_connections_total");
-        let rejected = count("daemon_connections_rejected_total");
-        let handoffs = count("daemon_handoffs_total");
-        let open = ["daemon_active_connections", "daemon_active_streams"].map(count);
-        let is_exact = is_aborted
-            || handoff_errors == self.reasons
-                && refused == self.refused
-                && accepted == connected
-                && (self.rejected..=self.rejected + self.unread).contains(&rejected)
-                && (self.whole..=self.whole + self.unread).contains(&completed);
-        let is_right = is_exact
-            && accepted == refused + rejected + started
-            && started == completed + failed
-            && handoffs == rejected + started
-            && open == [0, 0];
-        let wrong = || {
-            format!(
-                "counters do not add up to {connected} connections and {self:?}: accepted {accepted}, refused \
-                {handoff_errors:?}, handoffs {handoffs}, rejected {rejected}, started {started}, completed {completed}, \
-                failed {failed}, open {open:?}"
-            )
-        };
-        is_right.then_some(()).ok_or_else(wrong)
+        let page = self.shared.metrics.render(&MetricsPage::new());
+        tally.compare(&counters(&page), self.connected, is_aborted)
     }
 }
 

@@ -1,6 +1,7 @@
 //! A simulated peer: a sender with its handoff, and the client that it hands over. The tests of the program use this file
 //! too.
 
+use std::collections::BTreeMap;
 use std::io::{self, IoSlice, Read as _, Write as _};
 use std::net::Shutdown;
 use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
@@ -429,5 +430,109 @@ impl Outcome {
             refused: Some(reason),
             flaws: Vec::new(),
         }
+    }
+}
+
+/// Returns the values of a metrics page by the names of their samples.
+pub(crate) fn counters(page: &str) -> BTreeMap<String, u64> {
+    let samples = page.lines().filter_map(|line| line.rsplit_once(' '));
+    let samples = samples.filter_map(|(name, value)| Some((name.to_owned(), value.parse().ok()?)));
+    samples.collect()
+}
+
+/// The values that the counters must have.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    reasons: BTreeMap<String, u64>,
+    refused: u64,
+    /// Streams that were read to their end, and clients that were turned away.
+    whole: u64,
+    rejected: u64,
+    /// Streams that nobody has read to the end.
+    unread: u64,
+}
+
+impl Tally {
+    /// Adds a peer, after it has read all of its stream, which must be `stream`.
+    pub(crate) fn add(
+        &mut self,
+        peer: &Peer,
+        stream: &[u8],
+        is_aborted: bool,
+    ) -> Result<(), String> {
+        let outcome = peer.outcome.clone().unwrap_or_default();
+        for reason in outcome.refused.iter().chain(&outcome.flaws) {
+            *self.reasons.entry((*reason).to_owned()).or_default() += 1;
+        }
+        self.refused += u64::from(outcome.refused.is_some());
+        let Some(client) = &peer.client else {
+            self.unread += u64::from(outcome.refused.is_none());
+            return Ok(());
+        };
+        if client.was_reset && outcome.refused.is_none() && !is_aborted {
+            return Err(format!("reset: the stream of {}", peer.id));
+        }
+        let received = &client.received[..];
+        match (received, outcome.refused) {
+            ([], Some(_)) => {}
+            (_, None) if received == stream => self.whole += 1,
+            (_, None) if received.starts_with(b"HTTP/1.1 503 ") => self.rejected += 1,
+            (_, None) if is_aborted && stream.starts_with(received) => {}
+            _ => {
+                let text = received.escape_ascii();
+                return Err(format!(
+                    "wrong stream for {outcome:?} of {}: {text}",
+                    peer.id
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Compares it with the counters. If the daemon was ended early, they must only fit each other.
+    pub(crate) fn compare(
+        &self,
+        counters: &BTreeMap<String, u64>,
+        connected: u64,
+        is_aborted: bool,
+    ) -> Result<(), String> {
+        let count = |name: &str| counters.get(name).copied().unwrap_or(0);
+        let reasons = |metric: &str| {
+            let labels = counters.iter().filter_map(|(name, count)| {
+                let label = name.strip_prefix(metric)?.strip_prefix("{reason=\"")?;
+                Some((label.strip_suffix("\"}")?.to_owned(), *count))
+            });
+            let counted = labels.filter(|(_, count)| *count > 0);
+            counted.collect::<BTreeMap<String, u64>>()
+        };
+        let errors = reasons("daemon_handoff_errors_total");
+        let is_flaw = |reason: &str| ["surplus_descriptors", "invalid_json"].contains(&reason);
+        let refusals = errors.iter().filter(|(reason, _)| !is_flaw(reason));
+        let refused: u64 = refusals.map(|(_, count)| count).sum();
+        let failed: u64 = reasons("daemon_stream_errors_total").values().sum();
+        let started = count("daemon_backend_requests_total{backend=\"mock\"}");
+        let completed = count("daemon_stream_duration_seconds_count");
+        let accepted = count("daemon_connections_total");
+        let rejected = count("daemon_connections_rejected_total");
+        let is_between = |value: u64, least: u64| (least..=least + self.unread).contains(&value);
+        let is_exact = errors == self.reasons
+            && refused == self.refused
+            && accepted == connected
+            && is_between(rejected, self.rejected)
+            && is_between(completed, self.whole);
+        let is_right = (is_exact || is_aborted)
+            && accepted == refused + rejected + started
+            && started == completed + failed
+            && count("daemon_handoffs_total") == rejected + started
+            && count("daemon_active_connections") == 0
+            && count("daemon_active_streams") == 0;
+        let wrong = || {
+            let shown = counters
+                .iter()
+                .filter(|(name, count)| **count > 0 && !name.contains("_bucket"));
+            let shown: Vec<_> = shown.collect();
+            format!("counters do not fit {connected} connections and {self:?}: {shown:?}")
+        };
+        is_right.then_some(()).ok_or_else(wrong)
     }
 }
