@@ -315,6 +315,8 @@ pub(crate) struct Peer {
     sent: usize,
     heads: Vec<usize>,
     requests: Vec<usize>,
+    /// True if its first request is a POST.
+    is_post: bool,
     /// True once it makes no further request.
     is_last: bool,
     /// True once it has ended its side.
@@ -346,6 +348,7 @@ impl Peer {
             sent: 0,
             heads: Vec::new(),
             requests: Vec::new(),
+            is_post: false,
             is_last: false,
             is_half_closed: false,
             may_be_cut: false,
@@ -376,6 +379,9 @@ impl Peer {
         let begin = self.sent + self.unsent.len();
         let (request, withheld) = ask.request(id);
         let head = memmem::find(&request, b"\r\n\r\n").map_or(request.len(), |end| end + 4);
+        if self.requests.is_empty() {
+            self.is_post = request.starts_with(b"P");
+        }
         self.heads.push(begin + head);
         self.requests.push(begin + request.len() + withheld.len());
         self.unsent.extend_from_slice(&request);
@@ -425,7 +431,7 @@ impl Peer {
                 }
                 Err(Errno::ECONNRESET) => {
                     self.has_ended = true;
-                    let is_fault = matches!(self.expected.front(), Some(Expected::Bytes(_)));
+                    let is_fault = matches!(self.expected.back(), Some(Expected::Bytes(_)));
                     let wrong = "reset: responses that were not read yet may be lost";
                     let is_over = self.may_end && self.waiting() == 0;
                     let is_right = self.may_be_cut || is_fault || is_over;
@@ -634,6 +640,8 @@ impl Peer {
         let is_stalled = self.expected.front() == Some(&Expected::Nothing)
             && self.received.is_empty()
             && whole == self.requests.len();
+        // The first letter of POST may begin the preface of HTTP/2: the daemon looks again after a while.
+        let may_speak_http2 = whole == 0 && self.is_post;
         match (&self.http2, self.heads.get(whole)) {
             (Some(http2), _) if http2.waiting() == 0 && self.unsent.is_empty() => {
                 self.may_end |= http2.is_idle();
@@ -643,8 +651,7 @@ impl Peer {
                 self.expected.clear();
                 self.may_end = true;
             }
-            // The first letter of POST may begin the preface of HTTP/2.
-            (None, Some(head)) if is_calm && self.sent < *head && self.sent > 1 => {
+            (None, Some(head)) if is_calm && self.sent < *head && !may_speak_http2 => {
                 self.expected = [Expected::Answer(408, Body::Bytes(Vec::new()))].into();
                 self.is_last = true;
                 // The beginning of a head that comes with the request before is not noticed.
