@@ -145,7 +145,9 @@ impl Ask {
             32 => Self::LongHead,
             33 => Self::Unavailable,
             34 => Self::Redirect,
-            35 => Self::Chunks(7, 60_000),
+            // The second fills a socket with pieces that are less than a buffer.
+            35 if file > 2 => Self::Chunks(7, 60_000),
+            35 => Self::Chunks(60, 5_000),
             36 => Self::Stall,
             37 => Self::Reset,
             38 => Self::Truncated,
