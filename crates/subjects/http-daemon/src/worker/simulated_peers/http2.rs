@@ -17,7 +17,7 @@ const END_HEADERS: u8 = 4;
 const CANCEL: [u8; 4] = 8_u32.to_be_bytes();
 /// The statuses that HPACK has in its static table, from index 8 on.
 const STATUSES: [u16; 7] = [200, 204, 206, 304, 400, 404, 500];
-/// The window of the connection, far beyond those of streams: one that is not read does not hold up others.
+/// The window of the connection, so large that a stream that is not read does not hold up others.
 const WINDOW: u32 = 1 << 24;
 /// Streams that a client resets at most: with many, the daemon ends the connection.
 const RESETS: usize = 10;
