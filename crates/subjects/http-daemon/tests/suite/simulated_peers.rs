@@ -7,6 +7,7 @@ mod peer;
 
 use std::fs;
 use std::net::TcpStream;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
@@ -164,10 +165,11 @@ fn serve(shape: &[&str]) {
                 assert_eq!(Client::connect(http).get("/healthz").status(), 200);
             }
         });
-        let sessions = simulate(WORLDS, draw, whole);
+        // The other thread must end although this one panics.
+        let sessions = catch_unwind(AssertUnwindSafe(|| simulate(WORLDS, draw, whole)));
         is_over.store(true, Relaxed);
         other.join().unwrap();
-        sessions
+        sessions.unwrap_or_else(|panic| resume_unwind(panic))
     });
     assert!(sessions > scaled(WORLDS), "{sessions} sessions");
     daemon.await_metric("http_connections_open", |open| open == 0);
