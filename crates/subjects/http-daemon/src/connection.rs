@@ -11,7 +11,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::socket::{MsgFlags, recv};
+use nix::sys::socket::{MsgFlags, recv, send};
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 
@@ -67,6 +67,8 @@ pub(crate) struct Connection {
     blocked: Cell<bool>,
     /// True once a request is left without an answer: no write shows then that the client has left.
     stalled: Cell<bool>,
+    /// True once a request was answered without its body, of which more may come.
+    unread_body: Cell<bool>,
     /// True with HTTP/2, which has several requests at once: bytes between them are not a request head.
     multiplexed: Cell<bool>,
     order: Cell<Order>,
@@ -85,6 +87,7 @@ impl Connection {
             since: Cell::new(clock.get()),
             blocked: Cell::new(false),
             stalled: Cell::new(false),
+            unread_body: Cell::new(false),
             multiplexed: Cell::new(false),
             order: Cell::new(Order::None),
             task: RefCell::new(None),
@@ -119,8 +122,26 @@ impl Connection {
         self.stalled.set(true);
     }
 
+    /// Leaves the body of a request unread.
+    pub(crate) fn leave_body(&self) {
+        self.unread_body.set(true);
+    }
+
+    /// Returns true if the client may still be sending at the end of the connection: it has sent a body that nobody
+    /// reads, or a further request when the daemon stops.
+    pub(crate) fn has_unread(&self) -> bool {
+        let flags = MsgFlags::MSG_PEEK | MsgFlags::MSG_DONTWAIT;
+        let waiting = |socket: BorrowedFd<'_>| recv(socket.as_raw_fd(), &mut [0], flags);
+        match self.order.get() {
+            Order::TimedOut | Order::Expired | Order::Close => false,
+            Order::None | Order::Drain if self.unread_body.get() => true,
+            Order::None => false,
+            Order::Drain => self.with_socket(waiting).is_ok_and(|length| length > 0),
+        }
+    }
+
     /// Returns true if the client has ended its side of the connection, whatever it sent before.
-    fn is_ended(&self) -> bool {
+    pub(crate) fn is_ended(&self) -> bool {
         self.with_socket(|socket| {
             let ended = PollFlags::from_bits_retain(nix::libc::POLLRDHUP);
             let mut polled = [PollFd::new(socket, ended)];
@@ -196,13 +217,11 @@ impl Connection {
         .await
     }
 
-    /// Writes as much as possible at once, bypassing other writers.
+    /// Writes as much as possible at once, bypassing other writers, and the runtime, which does not know a new socket.
     pub(crate) fn write_raw(&self, bytes: &[u8]) {
         // A client that has left or does not read gets less.
-        let written = match &*self.stream.borrow() {
-            Stream::Tcp(stream) => stream.try_write(bytes),
-            Stream::Unix(stream) => stream.try_write(bytes),
-        };
+        let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL;
+        let written = self.with_socket(|socket| send(socket.as_raw_fd(), bytes, flags));
         self.counts
             .add(Counter::SentBytes, written.unwrap_or(0) as u64);
     }

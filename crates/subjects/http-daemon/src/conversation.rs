@@ -92,8 +92,12 @@ async fn begins_with_preface(connection: &Connection) -> bool {
         }
         match connection.peek(&mut first) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            // The rest will come; the socket stays ready meanwhile, so readiness says nothing.
-            Ok(length @ 1..) if length < PREFACE.len() && first[..length] == PREFACE[..length] => {
+            // The rest may come; the socket stays ready meanwhile, so readiness says nothing.
+            Ok(length @ 1..)
+                if first[..length] == PREFACE[..length]
+                    && length < PREFACE.len()
+                    && !connection.is_ended() =>
+            {
                 sleep(PAUSE).await
             }
             Ok(length) => return first[..length] == *PREFACE,

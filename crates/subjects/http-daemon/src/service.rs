@@ -42,6 +42,10 @@ impl hyper::service::Service<Request<Incoming>> for Service {
 
     fn call(&self, request: Request<Incoming>) -> Answering {
         let busy = self.connection.begin();
+        let is_echo = request.uri().path() == "/echo";
+        if !is_echo && !request.body().is_end_stream() {
+            self.connection.leave_body();
+        }
         if let Err(complaint) = check_host(request.version(), request.headers()) {
             let answer = text(StatusCode::BAD_REQUEST, complaint, busy);
             // An invalid request may hide another one.
@@ -54,7 +58,7 @@ impl hyper::service::Service<Request<Incoming>> for Service {
                 Err(complaint) => self.now(text(StatusCode::BAD_REQUEST, complaint, busy)),
             };
         }
-        if path == "/echo" {
+        if is_echo {
             return later(echo(Rc::clone(&self.worker), request, busy));
         }
         if !matches!(*request.method(), Method::GET | Method::HEAD) {

@@ -123,17 +123,9 @@ impl Worker {
             .await
             .context("cannot wait for the stop signal")?;
         accepting.shutdown().await;
-        for (_, connection) in &*self.connections.borrow() {
-            connection.order(Order::Drain);
-        }
-        let drained = async {
-            while !self.connections.borrow().is_empty() {
-                self.ended.notified().await;
-            }
-        };
         let grace = self.resources.config.performance.shutdown_grace;
         let grace = Duration::from_secs(grace.into());
-        if timeout(grace, drained).await.is_err() {
+        if timeout(grace, self.drain()).await.is_err() {
             tracing::warn!(
                 open = self.connections.borrow().len(),
                 "the grace period is over"
@@ -142,6 +134,16 @@ impl Worker {
         looking.abort();
         scheduling.abort();
         Ok(())
+    }
+
+    /// Lets all connections end after their requests in flight, and waits for them.
+    async fn drain(&self) {
+        for (_, connection) in &*self.connections.borrow() {
+            connection.order(Order::Drain);
+        }
+        while !self.connections.borrow().is_empty() {
+            self.ended.notified().await;
+        }
     }
 
     async fn accept_all(self: Rc<Self>, listener: Listener) {
@@ -166,6 +168,9 @@ impl Worker {
         spawn_local(async move {
             let worker = &admitted.worker;
             match serve(worker, &connection, secure).await {
+                Ended::Well if connection.has_unread() => {
+                    Rc::clone(worker).close_gracefully(connection).await;
+                }
                 Ended::Well => {}
                 Ended::TimedOut => {
                     worker.counts.add(Counter::Timeouts, 1);
@@ -196,18 +201,22 @@ impl Worker {
         self.lingering.set(self.lingering.get() - 1);
     }
 
-    /// Orders connections to end that have taken too long.
     async fn check_timeouts(self: Rc<Self>) {
         let mut ticks = interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             ticks.tick().await;
-            self.clock.set(self.clock.get().wrapping_add(1));
-            for (_, connection) in &*self.connections.borrow() {
-                match connection.judge(self.timeouts) {
-                    Order::None => {}
-                    order => connection.order(order),
-                }
+            self.tick();
+        }
+    }
+
+    /// Advances the clock, and orders connections to end that have taken too long.
+    fn tick(&self) {
+        self.clock.set(self.clock.get().wrapping_add(1));
+        for (_, connection) in &*self.connections.borrow() {
+            match connection.judge(self.timeouts) {
+                Order::None => {}
+                order => connection.order(order),
             }
         }
     }
@@ -261,8 +270,12 @@ impl Connection {
 }
 
 #[cfg(test)]
+mod simulated_peers;
+
+#[cfg(test)]
 mod tests {
     use std::io::Write as _;
+    use std::path::Path;
     use std::sync::Arc;
 
     use daemon_kit::MetricsPage;
@@ -270,6 +283,19 @@ mod tests {
     use super::*;
     use crate::counts::{Limits, Shared};
     use crate::options::Config;
+
+    /// Returns what a worker for the files of this folder uses.
+    pub(super) fn resources(root: &Path, max: u64) -> Resources {
+        let mut config = Config::default();
+        config.server.root = root.to_owned();
+        Resources {
+            config: Arc::new(config),
+            counters: Shared::new(1).unwrap(),
+            page: Arc::new(MetricsPage::new()),
+            limits: Limits { max, room: max },
+            tls: None,
+        }
+    }
 
     #[test]
     fn a_connection_whose_task_panics_leaves_no_entry() {
@@ -279,17 +305,9 @@ mod tests {
         let runtime = runtime.unwrap();
         let _entered = runtime.enter();
         let folder = tempfile::tempdir().unwrap();
-        let mut config = Config::default();
-        config.server.root = folder.path().to_owned();
-        let counters = Shared::new(1).unwrap();
-        let resources = Resources {
-            config: Arc::new(config),
-            counters,
-            page: Arc::new(MetricsPage::new()),
-            limits: Limits { max: 1, room: 1 },
-            tls: None,
-        };
-        let worker = Rc::new(Worker::new(resources, counters.worker(0, 1, 0)).unwrap());
+        let resources = resources(folder.path(), 1);
+        let counts = resources.counters.worker(0, 1, 0);
+        let worker = Rc::new(Worker::new(resources, counts).unwrap());
         let connect = || {
             let (mut client, server) = unix::UnixStream::pair().unwrap();
             server.set_nonblocking(true).unwrap();

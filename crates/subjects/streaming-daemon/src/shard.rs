@@ -246,3 +246,6 @@ impl Drop for Shard {
         }
     }
 }
+
+#[cfg(test)]
+mod simulated_peers;

@@ -9,5 +9,6 @@ mod peers;
 mod processes;
 mod protocols;
 mod serving;
+mod simulated_peers;
 mod sink;
 mod support;

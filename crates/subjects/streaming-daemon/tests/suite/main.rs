@@ -8,4 +8,5 @@ mod golden;
 mod handoffs;
 mod openai;
 mod process;
+mod simulated_peers;
 mod support;

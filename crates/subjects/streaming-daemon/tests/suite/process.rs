@@ -11,6 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use daemon_kit::open_files;
+use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill};
 use nix::sys::socket::{self, AddressFamily, Backlog, SockFlag, SockType, UnixAddr};
 use nix::unistd::Pid;
@@ -26,18 +27,23 @@ const BINARY: &str = env!("CARGO_BIN_EXE_streaming-daemon");
 /// The daemon as a separate process, killed with the test.
 pub(crate) struct Process {
     child: Child,
-    socket: PathBuf,
+    pub(crate) socket: PathBuf,
     _folder: Option<TempDir>,
 }
 
 impl Process {
     /// Starts the daemon from a shell that first runs `prelude`, and waits until it listens.
     pub(crate) fn start(prelude: &str, variables: &[(&str, &str)]) -> Self {
+        Self::start_with(prelude, "--benchmark", variables)
+    }
+
+    /// Starts it with these arguments.
+    pub(crate) fn start_with(prelude: &str, arguments: &str, variables: &[(&str, &str)]) -> Self {
         open_files::raise_limit().unwrap();
         let folder = tempfile::tempdir().unwrap();
         let socket = folder.path().join("handoff.sock");
         let child = Command::new("sh")
-            .args(["-c", &format!("{prelude} exec {BINARY} --benchmark")])
+            .args(["-c", &format!("{prelude} exec {BINARY} {arguments}")])
             .env("DAEMON_SOCKET_PATH", &socket)
             .envs(variables.iter().copied())
             .stdout(Stdio::piped())
@@ -54,6 +60,10 @@ impl Process {
             UnixAddr::new(&process.socket).is_ok_and(|address| try_connect(&address))
         });
         process
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
     }
 
     pub(crate) fn hand_over(&self) -> UnixStream {
@@ -96,7 +106,9 @@ impl Drop for Process {
 fn try_connect(address: &UnixAddr) -> bool {
     let kind = SockType::SeqPacket;
     let probe = socket::socket(AddressFamily::Unix, kind, SockFlag::SOCK_CLOEXEC, None).unwrap();
-    socket::connect(probe.as_raw_fd(), address).is_ok()
+    let connected = socket::connect(probe.as_raw_fd(), address);
+    // The other type of socket listens, too.
+    matches!(connected, Ok(()) | Err(Errno::EPROTOTYPE))
 }
 
 fn run(arguments: &[&str], variables: &[(&str, &str)]) -> Output {
