@@ -250,7 +250,7 @@ fn a_failing_disk_confirms_nothing_and_loses_nothing() {
     );
 }
 
-/// What the daemon promises is on the disk, so an answer takes as long as that.
+/// An answer promises that something is on the disk, so it takes as long as the disk does.
 #[test]
 fn a_slow_disk_delays_confirms_and_not_the_metrics() {
     if !can_run(STRACE) {
