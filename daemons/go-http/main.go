@@ -1,5 +1,5 @@
 // Command server serves FILES/www with the file server of net/http on three ports of 127.0.0.1: HTTP/1.1, HTTPS with
-// HTTP/1.1 and HTTP/2, and HTTP/2 with prior knowledge. It ends on SIGTERM or SIGINT.
+// HTTP/1.1 and HTTP/2, and HTTP/2 with prior knowledge. It ends on SIGTERM, SIGINT or SIGHUP.
 package main
 
 import (
@@ -34,7 +34,12 @@ func run() error {
 	}
 	runtime.GOMAXPROCS(workers)
 	files := os.Getenv("FILES")
-	shutdown, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	signals := []os.Signal{syscall.SIGTERM, syscall.SIGINT}
+	// Under nohup the daemon continues without its terminal.
+	if !signal.Ignored(syscall.SIGHUP) {
+		signals = append(signals, syscall.SIGHUP)
+	}
+	shutdown, stop := signal.NotifyContext(context.Background(), signals...)
 	defer stop()
 
 	plain, err := listen("HTTP_PORT")

@@ -1,5 +1,5 @@
 // Serves FILES/www with Node's own modules on three ports of 127.0.0.1: HTTP/1.1, HTTPS with HTTP/1.1 and HTTP/2, and
-// HTTP/2 with prior knowledge. HTTP_WORKERS processes share the ports. Ends on SIGTERM or SIGINT.
+// HTTP/2 with prior knowledge. HTTP_WORKERS processes share the ports. Ends on SIGTERM, SIGINT or SIGHUP.
 'use strict';
 
 const cluster = require('node:cluster');
@@ -24,7 +24,7 @@ function runPrimary() {
   const stopWorkers = () => {
     for (const worker of Object.values(cluster.workers)) worker.process.kill('SIGTERM');
   };
-  for (const signal of ['SIGTERM', 'SIGINT']) {
+  for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP']) {
     process.on(signal, () => {
       isStopping = true;
       stopWorkers();
@@ -42,7 +42,8 @@ function runPrimary() {
 /** Serves the files in a worker process. */
 function runWorker() {
   process.on('SIGTERM', () => process.exit(0));
-  process.on('SIGINT', () => process.exit(0));
+  // A terminal sends these to all processes; the first one then ends the others.
+  for (const signal of ['SIGINT', 'SIGHUP']) process.on(signal, () => {});
   const root = path.join(FILES, 'www');
   // Only the file names found here are served, so that no path leads out of the folder.
   const files = new Map(fs.readdirSync(root).map((name) => [`/${name}`, path.join(root, name)]));

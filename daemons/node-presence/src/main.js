@@ -1,4 +1,4 @@
-// Serves the presence protocol over Socket.IO until SIGTERM or SIGINT.
+// Serves the presence protocol over Socket.IO until SIGTERM, SIGINT or SIGHUP.
 'use strict';
 
 const options = require('./options.js');
@@ -10,7 +10,7 @@ async function main() {
   const { start } = require('./server.js');
   const server = await start(settings);
   console.error(`listening on http://${settings.host}:${server.port}`);
-  for (const signal of ['SIGTERM', 'SIGINT']) {
+  for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP']) {
     // A second signal ends the process at once.
     process.once(signal, () => server.close().then(() => process.exit(0), fail));
   }

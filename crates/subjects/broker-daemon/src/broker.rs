@@ -31,6 +31,7 @@ mod store;
 mod topology;
 mod tx;
 
+use std::fmt::Display;
 use std::rc::Rc;
 
 use daemon_kit::RateLimitedLog;
@@ -98,6 +99,13 @@ impl Broker {
             spares: Vec::new(),
             config,
         }
+    }
+
+    /// Reports that clients wait because a connection could not be accepted.
+    pub(crate) fn cannot_accept(&mut self, reason: impl Display) {
+        self.counts.accepting_paused += 1;
+        self.operator_log
+            .warn(format_args!("cannot accept a connection: {reason}"));
     }
 
     /// Processes the data of one read from a client, as a turn of its own. Data that cannot be processed yet is kept as
@@ -285,6 +293,9 @@ impl Broker {
             left = left.saturating_sub(took);
         }
         self.store.watch();
+        if let Some(news) = self.store.take_news() {
+            self.operator_log.warn(news);
+        }
         if self.store.take_progress() {
             self.send_answers();
             self.confirming.append(&mut self.store.confirming);

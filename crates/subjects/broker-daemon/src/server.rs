@@ -3,6 +3,7 @@
 mod client;
 
 use std::cell::RefCell;
+use std::fmt::Display;
 use std::io;
 use std::net::{self, SocketAddr};
 use std::panic::resume_unwind;
@@ -254,12 +255,14 @@ async fn accept_all(
     let room = open_files::limit()?.saturating_sub(RESERVED).max(1);
     loop {
         let has_room = (clients.len() as u64) < room;
+        let cannot_accept = |reason: &dyn Display| state.borrow_mut().broker.cannot_accept(reason);
         if !has_room {
-            state.borrow_mut().broker.counts.accepting_paused += 1;
+            cannot_accept(&"the limit of open files is reached: raise it (ulimit -n)");
         }
+        let accepted = accept(listener, |error| cannot_accept(error));
         tokio::select! {
             // On errors, descriptors are freed when clients leave; waiting clients stay in the accept queue.
-            (socket, _) = accept(listener, |_| ()), if has_room => {
+            (socket, _) = accepted, if has_room => {
                 if let Some(client) = admit(socket, state, most) {
                     clients.spawn_local(client);
                 }

@@ -1,9 +1,11 @@
 //! The command line: options, their environment variables, and messages for the user.
 
+use std::error::Error;
 use std::ffi::OsString;
 use std::fmt::Display;
 use std::io::{self, Write as _};
-use std::net::{SocketAddr, ToSocketAddrs as _};
+use std::net::{AddrParseError, SocketAddr, ToSocketAddrs as _};
+use std::num::{IntErrorKind, ParseIntError};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -114,10 +116,15 @@ fn refuse<O: DaemonOptions>(error: &clap::Error) -> ExitCode {
 }
 
 /// Adds the name of the environment variable to clap's error message: the user may have set the variable rather than
-/// the flag.
+/// the flag. Replaces what the standard library says about numbers and addresses by what to write.
 #[must_use]
 pub fn name_variable<O: DaemonOptions>(error: &clap::Error) -> String {
-    let message = error.render().to_string();
+    let mut message = error.render().to_string();
+    if let Some(source) = error.source()
+        && let Some(remedy) = remedy(source)
+    {
+        message = message.replace(&source.to_string(), remedy);
+    }
     let Some(ContextValue::String(argument)) = error.get(ContextKind::InvalidArg) else {
         return message;
     };
@@ -135,6 +142,18 @@ pub fn name_variable<O: DaemonOptions>(error: &clap::Error) -> String {
         ),
         None => message,
     }
+}
+
+fn remedy(error: &(dyn Error + 'static)) -> Option<&'static str> {
+    if error.is::<AddrParseError>() {
+        return Some("write an IP address, such as 127.0.0.1 or ::1");
+    }
+    let number = error.downcast_ref::<ParseIntError>()?;
+    Some(match number.kind() {
+        IntErrorKind::PosOverflow => "write a smaller number",
+        IntErrorKind::Zero => "write a whole number above 0",
+        _ => "write a whole number, such as 1",
+    })
 }
 
 /// Options of several daemons. Each sets its own defaults with `#[command(mut_arg(…))]`.
@@ -225,6 +244,9 @@ pub fn exit_code(program: &str, result: anyhow::Result<()>) -> ExitCode {
 
 #[cfg(test)]
 mod tests {
+    use std::net::IpAddr;
+    use std::num::NonZeroU64;
+
     use super::*;
 
     /// Test options.
@@ -233,8 +255,10 @@ mod tests {
     struct Options {
         #[command(flatten)]
         common: CommonOptions,
-        #[arg(long, default_value_t = 5)]
-        max_connections: u32,
+        #[arg(long, default_value = "5")]
+        max_connections: NonZeroU64,
+        #[arg(long)]
+        bind: Option<IpAddr>,
         #[arg(long, env = "OTHER_NAME")]
         socket: Option<String>,
     }
@@ -260,6 +284,7 @@ mod tests {
             variables,
             [
                 "OTHER_NAME",
+                "TEST_DAEMON_BIND",
                 "TEST_DAEMON_CONFIG",
                 "TEST_DAEMON_MAX_CONNECTIONS",
                 "TEST_DAEMON_METRICS_ADDR",
@@ -277,6 +302,7 @@ mod tests {
 
     #[test]
     fn an_error_names_the_option_the_variable_and_a_remedy() {
+        let number = |remedy| ["--max-connections", "TEST_DAEMON_MAX_CONNECTIONS", remedy];
         for (arguments, words) in [
             (
                 ["--metrics-addr", "9090"],
@@ -290,9 +316,16 @@ mod tests {
                 ["--shutdown-grace", "soon"],
                 ["--shutdown-grace", "TEST_DAEMON_SHUTDOWN_GRACE", "10s"],
             ),
+            (["--max-connections", "many"], number("a whole number")),
+            (["--max-connections", "1e9"], number("a whole number")),
+            (["--max-connections", "0"], number("above 0")),
             (
-                ["--max-connections", "-"],
-                ["--max-connections", "TEST_DAEMON_MAX_CONNECTIONS", "digit"],
+                ["--max-connections", "99999999999999999999"],
+                number("smaller"),
+            ),
+            (
+                ["--bind", "here"],
+                ["--bind", "TEST_DAEMON_BIND", "127.0.0.1 or"],
             ),
         ] {
             let error = parse(&arguments).unwrap_err();
@@ -308,7 +341,7 @@ mod tests {
             Some(SocketAddr::from(([127, 0, 0, 1], 9090)))
         );
         assert_eq!(options.common.shutdown_grace, Duration::from_secs(10));
-        assert_eq!((options.max_connections, options.socket), (5, None));
+        assert_eq!((options.max_connections.get(), options.socket), (5, None));
     }
 
     #[test]

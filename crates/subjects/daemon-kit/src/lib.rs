@@ -17,6 +17,6 @@ pub use self::cli::parse_duration;
 pub use self::descriptor::{accept_waiting, watch};
 pub use self::metrics_page::MetricsPage;
 pub use self::metrics_server::{MetricsServer, Page, PageRequest};
-pub use self::rate_limited_log::{RateLimitedLog, quote};
+pub use self::rate_limited_log::{RateLimitedLog, StderrLines, quote};
 pub use self::shutdown::{Signals, finish_within};
 pub use self::unix_socket::{DEFAULT_MODE, SocketFile, UnixSocket, backlog};

@@ -56,6 +56,16 @@ impl Page {
             challenge: None,
         }
     }
+
+    /// Creates the page of a daemon that cannot do its work.
+    fn problem(text: String) -> Self {
+        Self {
+            status: 503,
+            content_type: "text/plain; charset=utf-8",
+            body: text + "\n",
+            challenge: None,
+        }
+    }
 }
 
 /// The listener of the pages. It is already listening: a scraper that connects waits until it is served.
@@ -88,21 +98,28 @@ impl MetricsServer {
             .context("cannot determine the address of the metrics")
     }
 
-    /// Serves `/healthz`, and the output of `metrics` as `/metrics`. Ends only with an error: dropping the future
-    /// closes the connections. The future is `Send` if `metrics` may be shared between threads. Needs a Tokio runtime
-    /// with I/O and time.
+    /// Serves the output of `metrics` as `/metrics`, and `/healthz`: `ok`, or a `problem` of the daemon with status
+    /// 503. Ends only with an error: dropping the future closes the connections. The future is `Send` if the functions
+    /// may be shared between threads. Needs a Tokio runtime with I/O and time.
     ///
     /// # Errors
     /// The runtime cannot watch the listener.
-    pub async fn serve(self, metrics: impl Fn() -> String) -> anyhow::Result<Infallible> {
+    pub async fn serve(
+        self,
+        metrics: impl Fn() -> String,
+        problem: impl Fn() -> Option<String>,
+    ) -> anyhow::Result<Infallible> {
         self.serve_with(|request| {
-            let found = (request.path == "/metrics").then(|| Page::metrics(metrics()));
-            ready(found)
+            ready(match request.path.as_str() {
+                "/metrics" => Some(Page::metrics(metrics())),
+                "/healthz" => problem().map(Page::problem),
+                _ => None,
+            })
         })
         .await
     }
 
-    /// Like [`serve`](Self::serve), but with the pages returned by `answer` beside `/healthz`.
+    /// Like [`serve`](Self::serve), but with the pages returned by `answer`. Without one, `/healthz` is `ok`.
     ///
     /// # Errors
     /// The runtime cannot watch the listener.
@@ -161,9 +178,7 @@ where
         return response;
     }
     let path = request.uri().path();
-    if path == "/healthz" {
-        return text(StatusCode::OK, "ok\n");
-    }
+    let is_health = path == "/healthz";
     let authorization = request.headers().get(AUTHORIZATION);
     let authorization = authorization.and_then(|value| value.to_str().ok());
     let page_request = PageRequest {
@@ -172,6 +187,9 @@ where
         peer,
     };
     let Some(page) = answer(page_request).await else {
+        if is_health {
+            return text(StatusCode::OK, "ok\n");
+        }
         return text(
             StatusCode::NOT_FOUND,
             "page not found; try /metrics or /healthz\n",
@@ -229,7 +247,7 @@ mod tests {
             }
         };
         tokio::select! {
-            ended = server.serve(|| "test_open 1\n".to_owned()) => panic!("{ended:?}"),
+            ended = server.serve(|| "test_open 1\n".to_owned(), || None) => panic!("{ended:?}"),
             () = scrapes => {}
         }
     }
@@ -251,7 +269,7 @@ mod tests {
             assert!(response.ends_with("test_open 1\n"), "{response}");
         };
         tokio::select! {
-            ended = server.serve(|| "test_open 1\n".to_owned()) => panic!("{ended:?}"),
+            ended = server.serve(|| "test_open 1\n".to_owned(), || None) => panic!("{ended:?}"),
             () = scrapes => {}
         }
     }

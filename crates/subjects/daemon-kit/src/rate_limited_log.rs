@@ -1,7 +1,7 @@
 //! A log on stderr that is limited to a few lines per second: a flood of bad clients must not become a flood of lines.
 
 use std::fmt::Display;
-use std::io::{self, Write as _};
+use std::io::{self, Write};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -12,7 +12,26 @@ use tokio::time::Instant;
 /// Lines that may wait for a stderr that is not read; further ones are dropped.
 const WAITING: usize = 64;
 
-/// A log that never blocks its callers: a thread of its own writes to stderr.
+/// Writes lines to stderr from a thread of its own, so that a reader that stops reading delays nobody. Lines are dropped
+/// while too many wait, and those that wait at the end of the process. A process that forks must do so before the first
+/// line.
+#[derive(Debug, Default)]
+pub struct StderrLines(OnceLock<SyncSender<Vec<u8>>>);
+
+/// Takes each piece that is written for a line.
+impl Write for &StderrLines {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        // The channel is full or has no thread: the line is dropped.
+        let _ = self.0.get_or_init(start_writer).try_send(line.to_vec());
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A log that never blocks its callers.
 ///
 /// The limit is approximate under contention: a few more lines do no harm.
 #[derive(Debug)]
@@ -24,8 +43,7 @@ pub struct RateLimitedLog {
     second: AtomicU64,
     lines: AtomicU64,
     suppressed: AtomicU64,
-    /// The channel to the writer, which is started with the first line.
-    writer: OnceLock<SyncSender<String>>,
+    stderr: StderrLines,
 }
 
 impl RateLimitedLog {
@@ -39,15 +57,14 @@ impl RateLimitedLog {
             second: AtomicU64::new(0),
             lines: AtomicU64::new(0),
             suppressed: AtomicU64::new(0),
-            writer: OnceLock::new(),
+            stderr: StderrLines::default(),
         }
     }
 
     /// Writes a line, unless the limit of this second is reached.
     pub fn warn(&self, message: impl Display) {
         if let Some(line) = self.admit(self.started.elapsed().as_secs(), message) {
-            // The channel is full or has no thread: the line is dropped.
-            let _ = self.writer.get_or_init(start_writer).try_send(line);
+            let _ = (&self.stderr).write_all(line.as_bytes());
         }
     }
 
@@ -75,14 +92,14 @@ pub fn quote(text: &str) -> String {
     format!("{short:?}{dots}")
 }
 
-fn start_writer() -> SyncSender<String> {
-    let (writer, lines) = sync_channel::<String>(WAITING);
+fn start_writer() -> SyncSender<Vec<u8>> {
+    let (writer, lines) = sync_channel::<Vec<u8>>(WAITING);
     // Without a thread, lines are dropped; the daemon continues.
     let _ = thread::Builder::new()
         .name("log".to_owned())
         .spawn(move || {
             for line in lines {
-                let _ = io::stderr().write_all(line.as_bytes());
+                let _ = io::stderr().write_all(&line);
             }
         });
     writer

@@ -80,9 +80,22 @@ impl SocketFile {
         })
     }
 
+    fn is_intact(&self) -> bool {
+        identify(&self.path).is_ok_and(|found| found == self.identity)
+    }
+
+    /// Returns why no client can connect: the file was removed or replaced.
+    #[must_use]
+    pub fn problem(&self) -> Option<String> {
+        (!self.is_intact()).then(|| {
+            let path = self.path.display();
+            format!("{path} was removed or replaced: no client can connect until the daemon is started again")
+        })
+    }
+
     /// Removes the file, unless it was replaced.
     pub fn remove(&self) {
-        if identify(&self.path).is_ok_and(|found| found == self.identity) {
+        if self.is_intact() {
             // On failure a stale file is left, which the next start replaces.
             let _ = fs::remove_file(&self.path);
         }

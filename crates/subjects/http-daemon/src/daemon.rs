@@ -106,7 +106,7 @@ fn control<F: Future<Output = anyhow::Result<()>>>(
         stop_signals().thread_unblock().context(SIGNALS)?;
         let metrics = async {
             match server {
-                Some(server) => server.serve(page).await,
+                Some(server) => server.serve(page, || None).await,
                 None => std::future::pending().await,
             }
         };

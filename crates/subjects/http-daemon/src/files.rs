@@ -37,8 +37,11 @@ pub(crate) fn prepare(root: &Path) -> anyhow::Result<()> {
         format!("cannot create the folder {shown} (choose another with --root)")
     })?;
     for (name, length) in FILES {
-        fs::write(root.join(name), vec![0; length])
-            .with_context(|| format!("cannot create {shown}/{name}"))?;
+        if let Err(error) = fs::write(root.join(name), vec![0; length]) {
+            // The next start would take a part of the files for all of them.
+            let _ = fs::remove_dir_all(root);
+            return Err(error).with_context(|| format!("cannot create {shown}/{name}"));
+        }
     }
     Ok(())
 }

@@ -1,8 +1,9 @@
 //! The command `http-daemon`: parses options and returns exit codes.
 
-use std::io;
 use std::process::ExitCode;
+use std::sync::Arc;
 
+use daemon_kit::StderrLines;
 use daemon_kit::cli::{exit_code, parse_args, wrong_call};
 use http_daemon::Options;
 
@@ -18,7 +19,7 @@ fn main() -> ExitCode {
         Err(error) => return wrong_call(NAME, &error),
     };
     tracing_subscriber::fmt()
-        .with_writer(io::stderr)
+        .with_writer(Arc::new(StderrLines::default()))
         // Only this daemon's messages, not its libraries'.
         .with_env_filter(format!("http_daemon={:?}", config.log_level()))
         .init();

@@ -148,7 +148,7 @@ impl Daemon {
             let ended = tokio::select! {
                 () = shutdown => Ok(()),
                 () = connections.stop_requested() => Ok(()),
-                ended = serve_metrics(metrics, &connections) => ended,
+                ended = serve_metrics(metrics, &connections, socket_file.as_ref()) => ended,
                 () = sweep(&connections) => Ok(()),
                 () = accept_all(&listener, &connections, &mut serving) => Ok(()),
             };
@@ -199,10 +199,14 @@ async fn sweep(connections: &Connections) {
 async fn serve_metrics(
     server: Option<MetricsServer>,
     connections: &Connections,
+    socket_file: Option<&SocketFile>,
 ) -> anyhow::Result<()> {
     match server {
         Some(server) => server
-            .serve(|| connections.services().page())
+            .serve(
+                || connections.services().page(),
+                || socket_file.and_then(SocketFile::problem),
+            )
             .await
             .map(|never| match never {}),
         None => std::future::pending().await,

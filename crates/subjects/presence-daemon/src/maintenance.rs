@@ -64,8 +64,7 @@ async fn run<S: Sink>(
     mut stopped: watch::Receiver<bool>,
 ) {
     let writing = spawn_local(socketio_server::write_batches());
-    let connection =
-        node.map(|node| spawn_local(node.run(env!("CARGO_PKG_NAME"), stopped.clone())));
+    let connection = node.map(|node| spawn_local(node.run(stopped.clone())));
     let mut ticks = interval(every);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {

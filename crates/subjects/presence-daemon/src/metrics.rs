@@ -95,7 +95,7 @@ impl Metrics {
     /// Serves the page, if it is to be served. Never ends but with an error.
     pub(crate) async fn serve(mut self) -> anyhow::Result<Infallible> {
         match self.server.take() {
-            Some(server) => server.serve(|| self.render()).await,
+            Some(server) => server.serve(|| self.render(), || None).await,
             None => pending().await,
         }
     }

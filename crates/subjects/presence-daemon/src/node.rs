@@ -29,7 +29,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
-use daemon_kit::cli::print_note;
+use daemon_kit::RateLimitedLog;
 use redis::{Cmd, PushInfo, PushKind, RedisResult, Value};
 use tokio::sync::watch;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until, timeout};
@@ -49,6 +49,8 @@ const BATCH: usize = 500;
 const PAUSE: Duration = Duration::from_millis(1);
 /// Time after which a connection counts as stable.
 const STABLE: Duration = Duration::from_secs(5);
+/// Lines of the log in a second.
+const LOG_LINES: u64 = 5;
 /// Rooms of a dead node that are cleared at once.
 const ROOMS_AT_ONCE: usize = 50;
 
@@ -67,6 +69,7 @@ pub(crate) struct Node<S> {
     store: Option<String>,
     /// Becomes true once the first attempt to reach Redis has ended.
     has_tried: watch::Sender<bool>,
+    log: RateLimitedLog,
 }
 
 type Answer = Pin<Box<dyn Future<Output = RedisResult<Value>>>>;
@@ -102,6 +105,7 @@ impl<S: Sink> Node<S> {
             sent: Vec::new(),
             store: None,
             has_tried: watch::Sender::new(false),
+            log: RateLimitedLog::new(env!("CARGO_PKG_NAME"), LOG_LINES),
         })
     }
 
@@ -115,11 +119,11 @@ impl<S: Sink> Node<S> {
     }
 
     /// Serves the queue until `stop` is true, and then until its writes are done. Connects again and again meanwhile.
-    pub(crate) async fn run(mut self, program: &str, mut stop: watch::Receiver<bool>) {
+    pub(crate) async fn run(mut self, mut stop: watch::Receiver<bool>) {
         let mut failures = 0;
         loop {
             let connection = tokio::select! {
-                connection = self.connect(program, failures) => connection,
+                connection = self.connect(failures) => connection,
                 _ = stop.wait_for(|stop| *stop) => return,
             };
             self.counts.is_up.store(1, Relaxed);
@@ -141,14 +145,13 @@ impl<S: Sink> Node<S> {
             if let Some(cluster) = self.presence.cluster() {
                 cluster.interrupt(sent, self.clock.now_ms());
             }
-            print_note(
-                program,
-                format_args!("lost Redis, so this node goes on alone: {error:#}"),
-            );
+            self.log.warn(format_args!(
+                "lost Redis, so this node goes on alone: {error:#}"
+            ));
         }
     }
 
-    async fn connect(&self, program: &str, failures: u32) -> Connection {
+    async fn connect(&self, failures: u32) -> Connection {
         let mut seen = Instant::now();
         for attempt in failures.. {
             if attempt > 0 {
@@ -170,15 +173,13 @@ impl<S: Sink> Node<S> {
             match opened {
                 Ok(Ok(connection)) => {
                     if attempt > 0 {
-                        print_note(program, "Redis is back");
+                        self.log.warn("Redis is back");
                     }
                     return connection;
                 }
                 Ok(Err(error)) if attempt == 0 => {
-                    print_note(
-                        program,
-                        format_args!("cannot reach Redis, trying again: {error}"),
-                    );
+                    self.log
+                        .warn(format_args!("cannot reach Redis, trying again: {error}"));
                 }
                 _ => {}
             }

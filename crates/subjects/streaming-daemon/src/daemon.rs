@@ -130,7 +130,9 @@ impl Daemon {
         if let Some(server) = self.metrics {
             let metrics = Arc::clone(&self.shared.metrics);
             let page = MetricsPage::new();
-            pages.spawn(server.serve(move || metrics.render(&page)));
+            let file = self.listener.file();
+            let problem = move || file.as_ref().and_then(|file| file.problem());
+            pages.spawn(server.serve(move || metrics.render(&page), problem));
         }
         tokio::select! {
             () = shutdown => {}

@@ -2,6 +2,7 @@
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::Context;
 use daemon_kit::activation::PassedSocket;
@@ -18,7 +19,7 @@ pub(crate) struct Listener {
     socket: OwnedFd,
     socket_type: SocketType,
     /// `None` for a socket that was passed to the process: others listen on it before and after.
-    file: Option<SocketFile>,
+    file: Option<Arc<SocketFile>>,
 }
 
 impl Listener {
@@ -33,7 +34,7 @@ impl Listener {
         Ok(Self {
             socket,
             socket_type: config.socket_type,
-            file: Some(file),
+            file: Some(Arc::new(file)),
         })
     }
 
@@ -56,6 +57,11 @@ impl Listener {
 
     pub(crate) fn socket_type(&self) -> SocketType {
         self.socket_type
+    }
+
+    /// Returns the file of the socket, if the daemon created it.
+    pub(crate) fn file(&self) -> Option<Arc<SocketFile>> {
+        self.file.clone()
     }
 
     /// Returns the path of the socket; `None` for a socket without a path.

@@ -29,6 +29,8 @@ pub(super) struct Store {
     is_out: bool,
     /// Set once the log has failed for good.
     has_failed: bool,
+    /// A change of these two that was not logged yet.
+    news: Option<String>,
     /// True if too many bytes are on their way to the disk.
     is_congested: bool,
     /// Counts records about durable definitions, and purges of stored messages.
@@ -49,9 +51,26 @@ impl Store {
         self.has_progress |= synced != self.synced;
         self.synced = synced;
         let state = log.state();
+        let before = (self.is_out, self.has_failed);
         self.is_out = !matches!(state, State::Running);
         self.has_failed = matches!(state, State::Failed(_));
+        if before != (self.is_out, self.has_failed) {
+            self.news = Some(match state {
+                State::Running => "the disk has room again: messages are stored".to_owned(),
+                State::Full => "the disk is full: nothing is stored until it has room".to_owned(),
+                State::Failed(error) => {
+                    let error = anyhow::Error::new(error);
+                    format!(
+                        "the disk failed: nothing is stored until the broker is started again: {error:#}"
+                    )
+                }
+            });
+        }
         self.is_congested = log.congested();
+    }
+
+    pub(super) fn take_news(&mut self) -> Option<String> {
+        self.news.take()
     }
 
     pub(super) fn synced(&self) -> u64 {

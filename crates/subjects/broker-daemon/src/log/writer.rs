@@ -10,7 +10,7 @@ use std::hash::{BuildHasher as _, RandomState};
 use std::io;
 use std::mem;
 use std::os::fd::AsFd as _;
-use std::os::unix::fs::FileExt as _;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
@@ -147,6 +147,17 @@ fn is_shortage(error: &io::Error) -> bool {
     no_space(error) || matches!(code, Some(Errno::EMFILE | Errno::ENFILE))
 }
 
+/// Syncs a file, which must still have a name: what only this process can reach is lost with it.
+fn sync(file: &File) -> io::Result<()> {
+    file.sync_data()?;
+    match file.metadata()?.nlink() {
+        0 => Err(io::Error::other(
+            "it was removed while the broker had it open: stop the broker, put the file back",
+        )),
+        _ => Ok(()),
+    }
+}
+
 impl<W: Fn()> Writer<W> {
     /// Runs until the log is closed or has failed.
     pub(super) fn run(self) {
@@ -269,9 +280,7 @@ impl<W: Fn()> Writer<W> {
         if let Some(current) = current
             && current.end > current.durable
         {
-            current
-                .file
-                .sync_data()
+            sync(&current.file)
                 .map_err(|error| self.failed("syncing a segment", current, error))?;
             current.durable = current.end;
         }
