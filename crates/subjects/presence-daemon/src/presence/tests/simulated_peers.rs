@@ -288,7 +288,7 @@ impl World {
         let is_known = self.tokens.iter().flatten().any(|known| *known == token);
         let room = self.rooms.get_mut(&room).expect("it was entered");
         let member = &mut room.members[key];
-        if is_known && member.token != token {
+        if is_known && (is_resumed || member.token != token) {
             return Err("reused: a token".to_owned());
         }
         member.token.clone_from(&token);
