@@ -47,7 +47,10 @@ const TURNS: usize = 3;
 /// Rounds in which everybody must have been served at the end.
 const ROUNDS: usize = 100;
 /// Bytes that may wait for a client.
-const LIMIT: usize = 20_000;
+const LIMIT: usize = 40_000;
+/// Bytes of events from which on a client that does not read may be disconnected: answers and heads come in addition.
+/// They are more than a socket takes, so that the queue of a client must be written later.
+const NEAR_LIMIT: usize = 30_000;
 /// The send buffer of the server's sockets.
 const SEND_BUFFER: usize = 8 << 10;
 /// The length of a long text.
@@ -425,7 +428,7 @@ impl Peer {
 
     /// Notes that the client reads everything up to these bytes. Behind the limit, it is disconnected.
     fn catch_up(&mut self, bytes: usize) {
-        self.may_end |= bytes - self.read_to > LIMIT / 2;
+        self.may_end |= bytes - self.read_to > NEAR_LIMIT;
         self.read_to = bytes;
     }
 
@@ -831,7 +834,7 @@ impl World {
             wire.receive();
         });
         // Behind the limit, a client is disconnected.
-        peer.may_end |= self.hub.bytes() - peer.read_to > LIMIT / 2;
+        peer.may_end |= self.hub.bytes() - peer.read_to > NEAR_LIMIT;
         self.receive_post(peer)?;
         self.receive_poll(peer)?;
         self.receive_frames(peer)?;
