@@ -27,8 +27,10 @@ const STEPS: usize = 80;
 const WORLDS: u64 = 200;
 /// Memory that the allocator may keep.
 const KEPT_MEMORY: u64 = 8 << 20;
-/// Clients that do not answer pings are disconnected soon, so that abandoned sessions end.
-const OPTIONS: [&str; 6] = [
+/// Clients that do not answer pings are disconnected soon, so that abandoned sessions end. No member leaves by its TTL.
+const OPTIONS: [&str; 8] = [
+    "--ttl-ms",
+    "3600000",
     "--ping-interval-ms",
     "1000",
     "--ping-timeout-ms",
