@@ -349,6 +349,15 @@ fn wait_until_empty(daemon: &Daemon, users: u64) {
     });
 }
 
+/// Stops the user when it is dropped, also by a panic: otherwise the test would wait for the user.
+struct Stop<'a>(&'a AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
+}
+
 fn simulate_beside_a_user(nodes: &[Daemon]) {
     let (user, answer) = Client::join(nodes[0].address, "r", "user");
     let seq = answer["seq"].as_u64().expect("a number") - 1;
@@ -365,6 +374,7 @@ fn simulate_beside_a_user(nodes: &[Daemon]) {
     };
     thread::scope(|scope| {
         let user = scope.spawn(|| be_user(user, seq, &stop));
+        let stop = Stop(&stop);
         let wait = || {
             for (index, node) in nodes.iter().enumerate() {
                 wait_until_empty(node, u64::from(index == 0));
@@ -384,7 +394,7 @@ fn simulate_beside_a_user(nodes: &[Daemon]) {
             });
         }
         assert!(!user.is_finished(), "the user has failed");
-        stop.store(true, Relaxed);
+        drop(stop);
         assert!(user.join().expect("the user got all that was due") > 0);
     });
 }

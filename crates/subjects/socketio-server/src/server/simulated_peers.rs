@@ -829,6 +829,9 @@ impl World {
 
     /// Lets a client receive what has arrived.
     fn receive(&mut self, peer: &mut Peer) -> Result<(), String> {
+        if peer.has_ended {
+            return Ok(());
+        }
         peer.wires().for_each(|wire| {
             wire.push();
             wire.receive();
