@@ -21,10 +21,10 @@ use crate::redis::Redis;
 
 /// Clients at the same time.
 const CLIENTS: usize = 6;
-/// Steps of a world, which has some 15 sessions.
+/// Steps of a world, which has some 8 sessions.
 const STEPS: usize = 80;
 /// Worlds of a full run.
-const WORLDS: u64 = 200;
+const WORLDS: u64 = 300;
 /// Memory that the allocator may keep.
 const KEPT_MEMORY: u64 = 8 << 20;
 /// Clients that do not answer pings are disconnected soon, so that abandoned sessions end. No member leaves by its TTL.
