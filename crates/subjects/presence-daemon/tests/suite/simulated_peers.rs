@@ -418,7 +418,7 @@ fn clients_disturb_no_user_and_leave_nothing_behind_whatever_they_do() {
 #[test]
 fn clients_of_two_nodes_disturb_no_user_and_leave_nothing_behind_whatever_they_do() {
     let Some(redis) = Redis::start() else { return };
-    // Patient, as an interruption shows itself in the answers.
+    // Patient, as an interruption shows itself in the answers: an event that comes late is taken for lost.
     let url = redis.url();
     let shared = [
         "--redis",
@@ -427,6 +427,8 @@ fn clients_of_two_nodes_disturb_no_user_and_leave_nothing_behind_whatever_they_d
         "60000",
         "--redis-timeout-ms",
         "20000",
+        "--reaper-interval-ms",
+        "10000",
     ];
     let node = || Daemon::start(&[&shared[..], &OPTIONS].concat());
     simulate_beside_a_user(&[node(), node()]);

@@ -173,9 +173,13 @@ impl<S: Sink> Cluster<'_, S> {
         let Some(shared) = &mut inner.shared else {
             return;
         };
-        let first = shared.waiting.first_key_value().map(|(seq, _)| *seq);
+        let seq = inner.seq;
+        let first = shared
+            .waiting
+            .first_key_value()
+            .map(|(first, _)| (*first, seq));
         if first.is_some() && first == shared.waited_for {
-            // It waited for a whole interval: the event before it is lost.
+            // It waited for a whole interval, in which no other event came: the one before it is lost.
             self.queue.gap.notify_one();
         }
         shared.waited_for = first;
@@ -232,7 +236,7 @@ impl<S: Sink> Cluster<'_, S> {
         let numbers = sequenced.previous + 1..=sequenced.seq;
         for (seq, (conn, remote, kind)) in numbers.zip(differences(&announced, &shared.remote)) {
             if let Some(stored) = Stored::parse(&remote.stored) {
-                let event = stored.event(&room.json, conn, kind, sequenced.ts);
+                let event = stored.event(&room.json, conn, kind, sequenced.time_us / 1_000);
                 self.presence.send(inner, Event { seq, ..event });
             }
         }

@@ -3,6 +3,50 @@
 use serde_json::json;
 
 use super::*;
+use crate::presence::cluster::{Outcome, Record};
+use crate::presence::event::Kind;
+
+#[test]
+fn events_of_a_room_that_was_empty_since_reach_no_later_member() {
+    let server = Server {
+        presence: Presence::with_cluster(Settings::default()),
+        now: START,
+    };
+    let bob = Client::new("b");
+    let cluster = server.presence.cluster().unwrap();
+    cluster.resync(true);
+    let join = json!({"roomId": "r", "userId": "bob"}).to_string();
+    let request = Request {
+        name: "presence:join",
+        arguments: &join,
+        ack: Some(1),
+        is_binary: false,
+    };
+    let (session, conn) = (&bob.session, &bob.conn);
+    server
+        .presence
+        .request(session, conn, &bob, request, server.now);
+    // The room is empty after this event, so that the join has the number 1 again.
+    cluster.receive(&Record {
+        room: "r",
+        previous: 1,
+        seq: 2,
+        kind: Some(Kind::Update),
+        time_us: 1_000,
+        conn: "c",
+        stored: "7 3 \"u\"{}",
+    });
+    let mut writes = Vec::new();
+    cluster.queue().take(1, &mut writes);
+    let outcome = Outcome {
+        is_known: true,
+        kind: Some(Kind::Join),
+        seq: 1,
+        ..Outcome::default()
+    };
+    cluster.complete(writes.remove(0), outcome, 1_001);
+    assert_eq!(bob.announced(), ["join b 1"]);
+}
 
 #[test]
 fn requests_that_waited_for_the_store_publish_the_state_that_each_made() {
