@@ -428,7 +428,7 @@ fn clients_of_two_nodes_disturb_no_user_and_leave_nothing_behind_whatever_they_d
         "--redis-timeout-ms",
         "20000",
         "--reaper-interval-ms",
-        "10000",
+        "2000",
     ];
     let node = || Daemon::start(&[&shared[..], &OPTIONS].concat());
     simulate_beside_a_user(&[node(), node()]);

@@ -168,8 +168,9 @@ impl<S: Sink> Cluster<'_, S> {
         self.begin_correction(room, inner, known);
     }
 
-    /// Removes members on other nodes that their nodes did not write again.
-    pub(crate) fn remove_lost(&self, room: &Arc<Room<S>>, inner: &mut Inner<S>, now_ms: u64) {
+    /// Notes the event that waits in a room. Only the maintenance calls it: joins come one after the other, and the
+    /// earlier event may be one of the writes that are under way.
+    pub(crate) fn check_gap(&self, inner: &mut Inner<S>) {
         let Some(shared) = &mut inner.shared else {
             return;
         };
@@ -183,6 +184,13 @@ impl<S: Sink> Cluster<'_, S> {
             self.queue.gap.notify_one();
         }
         shared.waited_for = first;
+    }
+
+    /// Removes members on other nodes that their nodes did not write again.
+    pub(crate) fn remove_lost(&self, room: &Arc<Room<S>>, inner: &mut Inner<S>, now_ms: u64) {
+        let Some(shared) = &mut inner.shared else {
+            return;
+        };
         let is_lost = |remote: &RemoteMember| remote.ends_ms.is_some_and(|ends| now_ms >= ends);
         if shared.announced.is_some() || !shared.remote.values().any(is_lost) {
             return;
