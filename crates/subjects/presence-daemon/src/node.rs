@@ -264,7 +264,7 @@ impl<S: Sink> Node<S> {
 
     /// Passes the answers to a script to the rooms.
     fn complete(&mut self, cluster: &Cluster<'_, S>, answer: Value) -> anyhow::Result<()> {
-        let (now_ms, answers) = parse_answers(answer)?;
+        let (time_us, answers) = parse_answers(answer)?;
         if answers.len() != self.sent.len() {
             bail!("{} writes have {} answers", self.sent.len(), answers.len());
         }
@@ -275,7 +275,7 @@ impl<S: Sink> Node<S> {
             .map(|(op, answer)| parse_outcome(op.write, answer))
             .collect();
         for (op, outcome) in self.sent.drain(..).zip(parsed?) {
-            cluster.complete(op, outcome, now_ms);
+            cluster.complete(op, outcome, time_us);
         }
         Ok(())
     }

@@ -13,6 +13,8 @@ mod polling;
 mod query;
 mod refusal;
 mod service;
+#[cfg(test)]
+mod simulated_peers;
 mod slots;
 mod thread;
 mod websocket;

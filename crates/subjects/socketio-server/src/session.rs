@@ -11,6 +11,7 @@ use crate::counts::Count;
 use crate::disconnect_reason::DisconnectReason;
 use crate::engine::connection::Connection;
 use crate::engine::frame::{Frame, Opcode};
+use crate::engine::payload::decode_base64;
 use crate::engine::websocket::{Fault, Message, close_frame};
 use crate::session::engine::{Engine, millis};
 use crate::session::inbox::{Inbox, Receiver};
@@ -87,15 +88,7 @@ impl Session {
         self.engine.counts.add(Count::FramesReceived, 1);
         match message {
             Message::Text(packet) => self.receive_packet(packet),
-            Message::Binary(bytes) => match self.protocol {
-                Protocol::SocketIo => {
-                    self.lock_inbox(|inbox| inbox.receive_binary(bytes, self.receiver()))
-                }
-                Protocol::Echo => {
-                    self.connection.send(Frame::from_binary(bytes));
-                    Ok(())
-                }
-            },
+            Message::Binary(bytes) => self.receive_binary(bytes),
             Message::Ping(payload) => {
                 self.connection.send(pong(payload));
                 Ok(())
@@ -108,8 +101,22 @@ impl Session {
         }
     }
 
+    fn receive_binary(&self, bytes: &[u8]) -> Result<(), Fault> {
+        match self.protocol {
+            Protocol::SocketIo => {
+                self.lock_inbox(|inbox| inbox.receive_binary(bytes, self.receiver()))
+            }
+            Protocol::Echo => {
+                self.connection.send(Frame::from_binary(bytes));
+                Ok(())
+            }
+        }
+    }
+
     fn receive_packet(&self, packet: &str) -> Result<(), Fault> {
         match packet.as_bytes().first() {
+            // Over a WebSocket too, from clients that are set to it.
+            Some(b'b') => self.receive_binary(&decode_base64(&packet[1..])?),
             Some(b'4') => match self.protocol {
                 Protocol::SocketIo => {
                     self.lock_inbox(|inbox| inbox.receive_text(&packet[1..], self.receiver()))

@@ -2,6 +2,8 @@
 local node = ARGV[1]
 local time = redis.call('TIME')
 local now = string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000))
+-- Events and answers have microseconds, which tell their order.
+local now_us = string.format('%.0f', time[1] * 1000000 + time[2])
 local outgoing = {}
 
 local function members_key(room) return 'presence:members:' .. room end
@@ -18,7 +20,7 @@ local function emit(room, previous, seq, kind, conn, rest, to_self)
   for _, other in ipairs(redis.call('HKEYS', nodes_key(room))) do
     if to_self or other ~= node then
       record = record or table.concat({
-        #room, text(previous), text(seq), now, kind, #conn, #rest .. '\n' .. room .. conn .. rest
+        #room, text(previous), text(seq), now_us, kind, #conn, #rest .. '\n' .. room .. conn .. rest
       }, ' ')
       local list = outgoing[other]
       if list then list[#list + 1] = record else outgoing[other] = {record} end

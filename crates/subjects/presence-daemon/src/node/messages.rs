@@ -22,7 +22,7 @@ fn parse(text: &str) -> Option<(Record<'_>, &str)> {
     let room_length = fields.next()?.parse().ok()?;
     let previous = fields.next()?.parse().ok()?;
     let seq = fields.next()?.parse().ok()?;
-    let ts = fields.next()?.parse().ok()?;
+    let time_us = fields.next()?.parse().ok()?;
     let kind = parse_kind(fields.next()?)?;
     let conn_length = fields.next()?.parse().ok()?;
     let stored_length = fields.next()?.parse().ok()?;
@@ -34,7 +34,7 @@ fn parse(text: &str) -> Option<(Record<'_>, &str)> {
         previous,
         seq,
         kind,
-        ts,
+        time_us,
         conn,
         stored,
     };
@@ -78,7 +78,7 @@ mod tests {
             previous: 4,
             seq: 5,
             kind: Some(Kind::Update),
-            ts: 1700,
+            time_us: 1700,
             conn: "abc",
             stored: "7 3 \"u\"{}",
         };
@@ -88,7 +88,7 @@ mod tests {
             previous: 5,
             seq: 9,
             kind: None,
-            ts: 1800,
+            time_us: 1800,
             conn: "",
             stored: "",
         };

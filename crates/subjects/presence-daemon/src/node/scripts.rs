@@ -52,7 +52,7 @@ fn letter(write: Write) -> &'static str {
     }
 }
 
-/// Splits the answer to a script into the time and the answers to its writes.
+/// Splits the answer to a script into the time in microseconds and the answers to its writes.
 pub(crate) fn parse_answers(answer: Value) -> Result<(u64, Vec<Value>), UnknownAnswer> {
     if let Value::Array(mut answers) = answer
         && let Some(Value::Int(now)) = answers.first()

@@ -1,8 +1,8 @@
 -- Carries out writes. ARGV: node, TTL in ms, then for each write its letter, its room and its arguments.
--- Returns the time, and an answer for each write.
+-- Returns the time in microseconds, and an answer for each write.
 local ttl = tonumber(ARGV[2])
 local prefix = node .. ' ' .. now .. ' '
-local answers = {tonumber(now)}
+local answers = {tonumber(now_us)}
 
 -- Removes the members of a room that are past their TTL, and returns the others as a list of ids and values.
 local function living(room)

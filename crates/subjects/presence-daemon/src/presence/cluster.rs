@@ -80,8 +80,8 @@ pub(crate) struct Shared<S> {
     holds: u32,
     /// Events that wait for earlier ones, by their numbers.
     waiting: BTreeMap<u64, SequencedEvent<S>>,
-    /// The first event that waited when this was last checked.
-    waited_for: Option<u64>,
+    /// The first event that waited when this was last checked, and the last one that did not.
+    waited_for: Option<(u64, u64)>,
     /// The members on other nodes.
     remote: RemoteMembers,
     /// After an interruption, the members on other nodes as they were announced to the clients of this node, until the
@@ -123,7 +123,8 @@ struct SequencedEvent<S> {
     seq: u64,
     /// `None` if the number was used for an event of another node's members alone.
     kind: Option<Kind>,
-    ts: u64,
+    /// The store's time in microseconds.
+    time_us: u64,
     conn: Box<str>,
     stored: Box<str>,
     /// The write of this node that it belongs to.

@@ -89,17 +89,29 @@ impl<S: Sink> Presence<S> {
         caller: &Caller<S>,
         now_ms: u64,
     ) -> Result<Slot, Refusal> {
-        if inner.member_count() >= self.settings.max_room_members {
-            return Err(Refusal::RoomFull);
-        }
-        if !self.counts.begin_member(self.settings.max_users) {
-            return Err(Refusal::TooManyUsers);
-        }
-        let generation = self.next_generation();
+        let token = self.next_token();
         let state = request.state.unwrap_or_default();
-        let mut member = Member::new(conn, &request.user, state, now_ms);
-        member.connect(generation, caller.sink.clone(), self.next_token());
-        let key = inner.members.insert(member);
+        // Another connection may have resumed the membership of this one: its id must not be in the room twice.
+        let mut members = inner.members.iter().filter(|_| token.is_some());
+        let resumed = members.find(|(_, member)| *member.conn == *conn);
+        let key = match resumed {
+            Some((key, _)) => {
+                inner.members[key].rejoin(&request.user, state, now_ms);
+                key
+            }
+            None if inner.member_count() >= self.settings.max_room_members => {
+                return Err(Refusal::RoomFull);
+            }
+            None if !self.counts.begin_member(self.settings.max_users) => {
+                return Err(Refusal::TooManyUsers);
+            }
+            None => {
+                let member = Member::new(conn, &request.user, state, now_ms);
+                inner.members.insert(member)
+            }
+        };
+        let generation = self.next_generation();
+        inner.members[key].connect(generation, caller.sink.clone(), token);
         self.publish_join(room, inner, key, caller, now_ms);
         Ok(Slot { key, generation })
     }

@@ -46,6 +46,9 @@ impl<S: Sink> Presence<S> {
     pub fn remove_expired(&self, now_ms: u64) {
         self.rooms.for_each(|room| {
             let mut inner = room.lock();
+            if let Some(cluster) = self.cluster() {
+                cluster.check_gap(&mut inner);
+            }
             self.remove_expired_of(room, &mut inner, now_ms);
             self.close_if_empty(room, inner);
         });

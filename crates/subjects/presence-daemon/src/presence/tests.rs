@@ -4,6 +4,7 @@ mod expiry;
 mod interruption;
 mod joins;
 mod resumption;
+mod simulated_peers;
 
 use std::sync::{Arc, Mutex};
 

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tungstenite::{Message, WebSocket};
 
 /// Time after which a test fails that waits. It is shorter than the interval of pings, which a read would return for.
-const TIMEOUT: Duration = Duration::from_secs(20);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A client that is connected to the main namespace.
 pub(crate) struct Client {

@@ -6,4 +6,5 @@ mod descriptors;
 mod interruptions;
 mod nodes;
 mod redis;
+mod simulated_peers;
 mod startup;

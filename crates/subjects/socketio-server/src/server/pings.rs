@@ -16,18 +16,8 @@ use crate::session::engine::millis;
 /// Pings the sessions of a worker, and ends those that do not answer.
 pub(crate) async fn run(worker: Rc<Worker>) {
     let heartbeats = &worker.heartbeats;
-    let ping = Frame::from_text("2");
     loop {
-        let now = worker.engine.now();
-        while let Some(slot) = heartbeats.take(now, Due::Ping) {
-            send_ping(&worker, slot, now, &ping);
-        }
-        while let Some(slot) = heartbeats.take(now, Due::Answer) {
-            check_answer(&worker, slot, now);
-        }
-        while let Some(slot) = heartbeats.take(now, Due::Connect) {
-            check_connect(&worker, slot);
-        }
+        run_due(&worker, worker.engine.now());
         let changed = heartbeats.changed.notified();
         match heartbeats.next() {
             None => changed.await,
@@ -36,6 +26,21 @@ pub(crate) async fn run(worker: Rc<Worker>) {
                 () = changed => {}
             },
         }
+    }
+}
+
+/// Does what is due by a time of the engine's clock.
+pub(crate) fn run_due(worker: &Worker, now: u64) {
+    let heartbeats = &worker.heartbeats;
+    let ping = Frame::from_text("2");
+    while let Some(slot) = heartbeats.take(now, Due::Ping) {
+        send_ping(worker, slot, now, &ping);
+    }
+    while let Some(slot) = heartbeats.take(now, Due::Answer) {
+        check_answer(worker, slot, now);
+    }
+    while let Some(slot) = heartbeats.take(now, Due::Connect) {
+        check_connect(worker, slot);
     }
 }
 

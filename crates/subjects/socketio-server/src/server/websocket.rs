@@ -4,6 +4,8 @@ use std::cell::Cell;
 use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -63,30 +65,32 @@ pub(crate) async fn serve(held: Held, upgrade: OnUpgrade) {
 }
 
 /// Serves a WebSocket that takes over from long-polling (the probe of Engine.IO). Until then, the session is polled.
-pub(crate) async fn serve_upgrade(
-    worker: std::rc::Rc<Worker>,
-    session: std::sync::Arc<Session>,
-    upgrade: OnUpgrade,
-) {
+pub(crate) async fn serve_upgrade(worker: Rc<Worker>, session: Arc<Session>, upgrade: OnUpgrade) {
     let limit = worker.engine.config.upgrade_timeout;
     let taken = timeout(limit, async {
         let (read, write, early) = take_stream(upgrade).await?;
         let mut reader = Reader::new(read, &worker);
-        let mut probe = Probe::new(&session, write);
+        let mut probe = Probe::new(&worker, &session, write);
         let fed = reader
             .decoder
             .feed(&mut early.to_vec(), |message| probe.receive(message));
-        fed.ok()?;
-        while !probe.is_done() {
-            poll_fn(|context| reader.poll_feed(context, &worker, |message| probe.receive(message)))
-                .await
-                .ok()?;
+        let mut fed = fed.map_err(Ended::Fault);
+        while fed.is_ok() && probe.held.is_none() {
+            fed = poll_fn(|context| {
+                reader.poll_feed(context, &worker, |message| probe.receive(message))
+            })
+            .await;
         }
-        Some(reader)
+        let held = probe.held?;
+        // A frame that came with the last one of the probe.
+        if let Err(Ended::Fault(fault)) = fed {
+            session.refuse(fault);
+        }
+        Some((reader, held))
     });
-    if let Ok(Some(reader)) = taken.await {
+    if let Ok(Some((reader, held))) = taken.await {
         worker.engine.counts.add(Count::Upgrades, 1);
-        reader.run(worker.hold(session)).await;
+        reader.run(held).await;
     } else {
         session.end_upgrade();
     }
@@ -206,23 +210,24 @@ enum Ended {
 
 /// A WebSocket that is about to take over.
 struct Probe<'a> {
-    session: &'a Session,
-    /// Taken once the WebSocket has taken over.
+    worker: &'a Rc<Worker>,
+    session: &'a Arc<Session>,
+    /// Taken once the WebSocket takes over.
     stream: Option<OwnedWriteHalf>,
     is_probed: bool,
+    /// The session, once the WebSocket has taken over: from then on nothing else ends it.
+    held: Option<Held>,
 }
 
 impl<'a> Probe<'a> {
-    fn new(session: &'a Session, stream: OwnedWriteHalf) -> Self {
+    fn new(worker: &'a Rc<Worker>, session: &'a Arc<Session>, stream: OwnedWriteHalf) -> Self {
         Self {
+            worker,
             session,
             stream: Some(stream),
             is_probed: false,
+            held: None,
         }
-    }
-
-    fn is_done(&self) -> bool {
-        self.stream.is_none()
     }
 
     fn receive(&mut self, message: Message<'_>) -> Result<(), Fault> {
@@ -243,6 +248,7 @@ impl<'a> Probe<'a> {
                 if !self.session.connection.open_websocket(stream) {
                     return Err(Fault::Protocol);
                 }
+                self.held = Some(self.worker.hold(Arc::clone(self.session)));
             }
             Message::Pong => {}
             _ => {

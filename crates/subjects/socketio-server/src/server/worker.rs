@@ -24,7 +24,7 @@ pub(crate) struct Worker {
     stop: watch::Receiver<bool>,
     sessions: RefCell<Slots>,
     /// The number of open sessions and HTTP connections.
-    open: Cell<usize>,
+    pub(super) open: Cell<usize>,
     /// Notified when a session or an HTTP connection has ended.
     ended: Notify,
 }

@@ -23,6 +23,8 @@ const MAX_NAMESPACES: usize = 16;
 pub(crate) struct Inbox {
     sockets: Vec<Arc<Socket>>,
     pending: Option<Box<Pending>>,
+    /// The session has ended: nobody would disconnect a socket that connects now.
+    has_ended: bool,
 }
 
 /// A packet whose attachments have not all arrived.
@@ -51,7 +53,7 @@ impl Inbox {
 
     /// Handles a packet.
     pub(crate) fn receive_text(&mut self, text: &str, to: Receiver<'_>) -> Result<(), Fault> {
-        if self.pending.is_some() {
+        if self.pending.is_some() || self.has_ended {
             return Err(Fault::Protocol);
         }
         let packet = Packet::parse(text).ok_or(Fault::Protocol)?;
@@ -87,6 +89,7 @@ impl Inbox {
     /// Disconnects all sockets.
     pub(crate) fn end(&mut self, app: &dyn App, reason: DisconnectReason) {
         self.pending = None;
+        self.has_ended = true;
         for socket in mem::take(&mut self.sockets) {
             if socket.disconnect() {
                 app.disconnect(&socket, reason);

@@ -7,6 +7,7 @@ use serde_json::Value;
 use socketio_server::{App, DisconnectReason, Event, ServerConfig, Socket};
 
 use test_kit::wait_until;
+use tungstenite::Message;
 
 use crate::support::{Client, TestServer, WEBSOCKET, config, websocket_handshake};
 
@@ -142,6 +143,17 @@ fn an_event_whose_name_is_a_number_is_ignored() {
         client.send(packet);
     }
     client.echo("1");
+}
+
+#[test]
+fn a_binary_packet_may_come_as_base64() {
+    let server = TestServer::start(config());
+    let mut client = server.join();
+    client.send(r#"451-["message",{"_placeholder":true,"num":0}]"#);
+    client.send("b+//7/w==");
+    let answer = r#"451-["message-back",{"_placeholder":true,"num":0}]"#;
+    assert_eq!(client.text(), answer);
+    assert_eq!(client.read(), Message::binary(vec![0xfb, 0xff, 0xfb, 0xff]));
 }
 
 #[test]

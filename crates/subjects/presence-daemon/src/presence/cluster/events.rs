@@ -26,7 +26,7 @@ impl<S: Sink> Cluster<'_, S> {
             previous: record.previous,
             seq: record.seq,
             kind: record.kind,
-            ts: record.ts,
+            time_us: record.time_us,
             conn: record.conn.into(),
             stored: record.stored.into(),
             own_write: None,
@@ -35,8 +35,8 @@ impl<S: Sink> Cluster<'_, S> {
         self.presence.close_if_empty(&room, inner);
     }
 
-    /// Handles the answer to a write of this node. `ts` is the store's time.
-    pub(crate) fn complete(&self, op: Op<S>, outcome: Outcome, ts: u64) {
+    /// Handles the answer to a write of this node. `time_us` is the store's time in microseconds.
+    pub(crate) fn complete(&self, op: Op<S>, outcome: Outcome, time_us: u64) {
         let room = Arc::clone(&op.room);
         let mut inner = room.lock();
         if let Some(shared) = inner.shared.as_mut().filter(|_| op.write.is_hold()) {
@@ -45,15 +45,15 @@ impl<S: Sink> Cluster<'_, S> {
         if !outcome.is_known {
             self.on_unknown_member(&mut inner, &op);
         } else if matches!(op.write, Write::Rejoin { .. }) {
-            self.rejoin(&room, &mut inner, &op, &outcome, ts);
+            self.rejoin(&room, &mut inner, &op, &outcome, time_us / 1_000);
             self.drain(&room, &mut inner, None);
         } else if outcome.kind.is_some() || matches!(op.write, Write::Correct { .. }) {
-            self.begin_sync(&mut inner, &op, &outcome);
+            self.begin_sync(&mut inner, &op, &outcome, time_us);
             let sequenced = SequencedEvent {
                 previous: outcome.previous,
                 seq: outcome.seq,
                 kind: outcome.kind,
-                ts,
+                time_us,
                 conn: op.conn.clone(),
                 stored: op.stored.clone(),
                 own_write: Some(Completed {
@@ -72,7 +72,7 @@ impl<S: Sink> Cluster<'_, S> {
     }
 
     /// Takes the number of the last event from the first join of a room.
-    fn begin_sync(&self, inner: &mut Inner<S>, op: &Op<S>, outcome: &Outcome) {
+    fn begin_sync(&self, inner: &mut Inner<S>, op: &Op<S>, outcome: &Outcome, time_us: u64) {
         let Some(shared) = &mut inner.shared else {
             return;
         };
@@ -81,8 +81,10 @@ impl<S: Sink> Cluster<'_, S> {
         }
         shared.is_synced = true;
         shared.remote = remote_members(&outcome.snapshot, &inner.members);
-        // The snapshot has the earlier ones.
-        shared.waiting = shared.waiting.split_off(&(outcome.previous + 1));
+        // The snapshot has the earlier ones. If the room was empty meanwhile, their numbers may be larger.
+        let previous = outcome.previous;
+        let is_later = |event: &SequencedEvent<S>| event.seq > previous && event.time_us >= time_us;
+        shared.waiting.retain(|_, event| is_later(event));
         inner.seq = outcome.previous;
     }
 
@@ -163,7 +165,8 @@ impl<S: Sink> Cluster<'_, S> {
                 }
             };
             if let Some(kind) = kind {
-                let event = stored.event(&room.json, &sequenced.conn, kind, sequenced.ts);
+                let event =
+                    stored.event(&room.json, &sequenced.conn, kind, sequenced.time_us / 1_000);
                 self.presence.send(inner, Event { seq, ..event });
             }
         }
@@ -201,7 +204,7 @@ impl<S: Sink> Cluster<'_, S> {
                 Kind::Join | Kind::Update => {
                     let remote = RemoteMember {
                         stored: sequenced.stored.clone(),
-                        last_seen_ms: sequenced.ts,
+                        last_seen_ms: sequenced.time_us / 1_000,
                         ends_ms: None,
                     };
                     list.insert(sequenced.conn.clone(), remote);

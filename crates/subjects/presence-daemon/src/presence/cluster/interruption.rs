@@ -168,17 +168,29 @@ impl<S: Sink> Cluster<'_, S> {
         self.begin_correction(room, inner, known);
     }
 
+    /// Notes the event that waits in a room. Only the maintenance calls it: joins come one after the other, and the
+    /// earlier event may be one of the writes that are under way.
+    pub(crate) fn check_gap(&self, inner: &mut Inner<S>) {
+        let Some(shared) = &mut inner.shared else {
+            return;
+        };
+        let seq = inner.seq;
+        let first = shared
+            .waiting
+            .first_key_value()
+            .map(|(first, _)| (*first, seq));
+        if first.is_some() && first == shared.waited_for {
+            // It waited for a whole interval, in which no other event came: the one before it is lost.
+            self.queue.gap.notify_one();
+        }
+        shared.waited_for = first;
+    }
+
     /// Removes members on other nodes that their nodes did not write again.
     pub(crate) fn remove_lost(&self, room: &Arc<Room<S>>, inner: &mut Inner<S>, now_ms: u64) {
         let Some(shared) = &mut inner.shared else {
             return;
         };
-        let first = shared.waiting.first_key_value().map(|(seq, _)| *seq);
-        if first.is_some() && first == shared.waited_for {
-            // It waited for a whole interval: the event before it is lost.
-            self.queue.gap.notify_one();
-        }
-        shared.waited_for = first;
         let is_lost = |remote: &RemoteMember| remote.ends_ms.is_some_and(|ends| now_ms >= ends);
         if shared.announced.is_some() || !shared.remote.values().any(is_lost) {
             return;
@@ -232,7 +244,7 @@ impl<S: Sink> Cluster<'_, S> {
         let numbers = sequenced.previous + 1..=sequenced.seq;
         for (seq, (conn, remote, kind)) in numbers.zip(differences(&announced, &shared.remote)) {
             if let Some(stored) = Stored::parse(&remote.stored) {
-                let event = stored.event(&room.json, conn, kind, sequenced.ts);
+                let event = stored.event(&room.json, conn, kind, sequenced.time_us / 1_000);
                 self.presence.send(inner, Event { seq, ..event });
             }
         }

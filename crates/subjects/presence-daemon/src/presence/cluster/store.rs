@@ -60,7 +60,8 @@ pub(crate) struct Record<'a> {
     pub(crate) seq: u64,
     /// `None` for numbers that were reserved.
     pub(crate) kind: Option<Kind>,
-    pub(crate) ts: u64,
+    /// The store's time in microseconds.
+    pub(crate) time_us: u64,
     pub(crate) conn: &'a str,
     pub(crate) stored: &'a str,
 }
