@@ -8,7 +8,7 @@ use std::process::{Child, ChildStderr, Command, Output, Stdio};
 use tempfile::TempDir;
 
 use crate::result::{self, ResultFile};
-use test_kit::{skip, wait_until};
+use test_kit::skip;
 
 /// Copies a program or a script, executable for everybody, so that it can be run at once.
 ///
@@ -139,14 +139,10 @@ impl RunningProgram {
         BufReader::new(self.child.stderr.take().unwrap()).lines()
     }
 
-    /// Waits until it has reported a second in which operations failed.
+    /// Waits until it has reported this many operations of a kind: `ok`, `failed`.
     #[track_caller]
-    pub fn wait_for_failures(&self) {
-        wait_until("operations fail", || {
-            let seconds = result::live_seconds(self.folder.path());
-            let failed = seconds.last().and_then(|second| second["failed"].as_u64());
-            failed > Some(0)
-        });
+    pub fn wait_for(&self, kind: &str, count: u64) {
+        result::wait_for(self.folder.path(), kind, count);
     }
 
     /// Waits for its end, and reads its result.

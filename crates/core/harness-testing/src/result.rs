@@ -5,6 +5,7 @@ use std::ops::Deref;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
+use test_kit::wait_until;
 
 /// The content of a `result.json`.
 #[derive(Debug, Clone, PartialEq)]
@@ -137,6 +138,17 @@ pub fn live_seconds(folder: &Path) -> Vec<Value> {
     lines
         .map_while(|line| serde_json::from_str(line).ok())
         .collect()
+}
+
+/// Waits until the run in progress whose results will be below a folder has reported this many operations of a kind:
+/// `ok`, `failed`.
+#[track_caller]
+pub fn wait_for(folder: &Path, kind: &str, count: u64) {
+    wait_until(&format!("operations that are {kind}"), || {
+        let seconds = live_seconds(folder);
+        let last = seconds.last().and_then(|second| second[kind].as_u64());
+        last >= Some(count)
+    });
 }
 
 /// Reads a JSON file.

@@ -131,10 +131,10 @@ impl LiveFile {
         };
         let written = serde_json::to_string(second)
             .map_err(std::io::Error::other)
-            .and_then(|line| file.write_all(format!("{line}\n").as_bytes()))
-            // Closing a descriptor sends the line to a file server, so that other machines see it.
-            .and_then(|()| file.try_clone())
-            .map(drop);
+            .and_then(|line| file.write_all(format!("{line}\n").as_bytes()));
+        // Closing a descriptor sends the line to a file server, so that other machines see it. If none is free, the next
+        // line sends this one too.
+        drop(file.try_clone());
         if written.is_err() {
             self.file = None;
         }

@@ -1,6 +1,7 @@
 //! Receives the signals that ask a run to end: Ctrl-C, SIGTERM, and SIGHUP of a closed terminal. No signal is lost
 //! between two calls.
 
+use nix::sys::signal::Signal as SignalNumber;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// A listener for signals, from its creation on.
@@ -15,11 +16,14 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// Starts to listen; from now on the signals do not end the program by themselves.
+    /// Starts to listen; from now on the signals do not end the program by themselves. Nor does SIGXFSZ: writing more
+    /// than a file may hold (`ulimit -f`) is an error, as on a full disk.
     ///
     /// # Errors
     /// The kernel's error.
     pub fn listen() -> std::io::Result<Self> {
+        // The handler stays, and programs that are started do not inherit it.
+        drop(signal(SignalKind::from_raw(SignalNumber::SIGXFSZ as i32))?);
         Ok(Self {
             interrupt: signal(SignalKind::interrupt())?,
             terminate: signal(SignalKind::terminate())?,

@@ -1,7 +1,7 @@
 //! Stores results: `<out>/<date>-<host>/<plan>/<daemon>/<level>/<n>/result.json`, and further files beside it. The
 //! level of a single run has the ID of its load (`100-3f2a91c0`), so that the numbers count repetitions of one load.
 
-use std::fs::{self, File, OpenOptions, Permissions};
+use std::fs::{self, File, OpenOptions, Permissions, TryLockError};
 use std::io::{self, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -30,6 +30,8 @@ pub struct Folder {
     path: PathBuf,
     /// Ancestor below which empty folders are removed.
     below: PathBuf,
+    /// The lock of a folder that several runs could name. The kernel releases it with the process.
+    _lock: Option<File>,
 }
 
 impl Folder {
@@ -65,7 +67,11 @@ impl Folder {
             match fs::create_dir(&path) {
                 Ok(()) => {
                     let below = out.to_owned();
-                    return Ok(Self { path, below });
+                    return Ok(Self {
+                        path,
+                        below,
+                        _lock: None,
+                    });
                 }
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number += 1,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -77,7 +83,7 @@ impl Folder {
     /// Takes exactly this folder, and creates it if necessary.
     ///
     /// # Errors
-    /// A folder that can't be written, or that already holds a result.
+    /// A folder that can't be written, that already holds a result, or that another run has taken.
     pub fn at(path: &Path) -> anyhow::Result<Self> {
         let shown = path.display();
         let remedy =
@@ -88,9 +94,16 @@ impl Folder {
             "--into {shown}: holds a {RESULT} already: name another folder, or move that file away"
         );
         temporary_in(path).with_context(remedy)?;
+        let lock = File::open(path).with_context(remedy)?;
+        // Some file systems have no locks.
+        ensure!(
+            !matches!(lock.try_lock(), Err(TryLockError::WouldBlock)),
+            "--into {shown}: another run writes to this folder: name another one, or wait for its end"
+        );
         Ok(Self {
             path: path.to_owned(),
             below: path.parent().unwrap_or(path).to_owned(),
+            _lock: Some(lock),
         })
     }
 
@@ -101,6 +114,7 @@ impl Folder {
         Self {
             path: path.to_owned(),
             below: path.to_owned(),
+            _lock: None,
         }
     }
 

@@ -2,6 +2,7 @@
 //! programs publish about themselves.
 
 mod calls;
+mod faults;
 mod help;
 mod links;
 mod markdown;

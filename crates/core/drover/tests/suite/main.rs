@@ -8,6 +8,7 @@ mod builds;
 mod calls;
 mod capacity;
 mod docs;
+mod driver_faults;
 mod endings;
 mod hosts;
 mod import;

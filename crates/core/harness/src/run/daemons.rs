@@ -9,18 +9,20 @@ use std::time::Duration;
 use load::redact;
 use measure::result::DaemonInfo;
 use measure::spec::Spec;
+use measure::units;
 use measure::warning::Warning;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::scrape::{Origin, ScrapeTarget};
 use super::{Subject, addresses};
+use crate::output;
 use crate::progress::Progress;
 use crate::signals::Signals;
 use crate::store::Folder;
 use load::driver::Target;
 use load::plan::{Fault, Invalid, Plan};
-use subject::daemon::{Daemon, Endpoint, Options as LaunchOptions, Prepared};
+use subject::daemon::{Daemon, Endpoint, Options as LaunchOptions, Prepared, StopReport, Stopped};
 use subject::prometheus::{self, without_user};
 
 /// Time that a daemon has to end once the user does not want to wait.
@@ -317,7 +319,7 @@ async fn stop_all(
                 tokio::time::sleep(HURRIED_GRACE).await;
             };
             tokio::select! {
-                _ = daemon.stop() => {}
+                report = daemon.stop() => note_if_killed(&daemon, &report),
                 // Dropping the daemon kills it.
                 () = grace => {}
             }
@@ -331,6 +333,17 @@ async fn stop_all(
             _ = stopping.join_next() => {}
             () = signals.next() => drop(hurry.send_replace(true)),
         }
+    }
+}
+
+/// Says that a daemon had to be killed: what it did not write then is missing in its log and in its data.
+fn note_if_killed(daemon: &Daemon, report: &StopReport) {
+    if report.how == Stopped::Killed {
+        output::note(&format!(
+            "{} had not ended {} after its stop signal, and was killed: `stop` in its manifest sets the signal and the time.",
+            daemon.name(),
+            units::duration(u64::try_from(daemon.grace().as_nanos()).unwrap_or(u64::MAX)),
+        ));
     }
 }
 

@@ -1,6 +1,7 @@
 //! A daemon that dies with clients in its hands.
 
 use std::path::Path;
+use std::process::Command;
 
 use harness_testing::result::{self, ResultFile};
 
@@ -36,16 +37,22 @@ run     = ["python3", "{dir}/dying.py", "{socket}"]
 ready   = { unix = "{socket}" }
 "#;
 
-/// Runs the dying daemon; returns the result.
-fn with_a_dying_daemon(folder: &Path, arguments: &[&str]) -> ResultFile {
+/// Returns a call that launches a daemon with a script and a manifest.
+fn with_daemon(folder: &Path, script: &str, manifest: &str) -> Command {
     let daemon = folder.join("daemons/dying");
     std::fs::create_dir_all(&daemon).unwrap();
-    std::fs::write(daemon.join("dying.py"), DYING).unwrap();
-    std::fs::write(daemon.join("daemon.toml"), DYING_MANIFEST).unwrap();
+    std::fs::write(daemon.join("dying.py"), script).unwrap();
+    std::fs::write(daemon.join("daemon.toml"), manifest).unwrap();
     let mut program = drive::program(folder);
     program
         .current_dir(folder)
         .args(["--daemon", "dying", "--messages", "1"]);
+    program
+}
+
+/// Runs the dying daemon; returns the result.
+fn with_a_dying_daemon(folder: &Path, arguments: &[&str]) -> ResultFile {
+    let mut program = with_daemon(folder, DYING, DYING_MANIFEST);
     program.args(["--connections", "600", "--ramp-up", "120s"]);
     let output = program.args(arguments).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
@@ -86,4 +93,27 @@ fn the_run_ends_with_the_first_of_several_daemons_that_dies() {
     for socket in result["daemon"]["target"].as_str().unwrap().split(", ") {
         assert!(!Path::new(socket).exists(), "{socket}");
     }
+}
+
+#[test]
+fn a_daemon_that_ignores_its_stop_signal_is_named_on_the_screen() {
+    let folder = tempfile::tempdir().unwrap();
+    // It answers every client, and ends by SIGKILL alone.
+    let script = DYING
+        .replace(
+            "held = []",
+            "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)",
+        )
+        .replace("held.append(descriptors[0])", "held = [descriptors[0]]");
+    let manifest = format!("{DYING_MANIFEST}stop = {{ grace = '100ms' }}\n");
+    let mut program = with_daemon(folder.path(), &script, &manifest);
+    let output = program
+        .args(["--connections", "5", "--ramp-up", "0s", "--quiet"])
+        .output();
+    let output = output.unwrap();
+    let message = String::from_utf8_lossy(&output.stderr);
+    let expected =
+        "dying had not ended 100 ms after its stop signal, and was killed: `stop` in its manifest";
+    assert!(message.contains(expected), "{message}");
+    assert_eq!(result::read(folder.path())["operations"]["ok"], 5);
 }

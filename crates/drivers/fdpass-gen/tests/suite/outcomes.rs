@@ -11,7 +11,7 @@ use nix::sys::socket::SockType;
 use serde_json::{Value, json};
 
 use crate::drive;
-use crate::target::{HEAD, Step, Target, close, record, right, write};
+use crate::target::{Act, HEAD, Step, Target, close, record, right, write};
 
 const STREAMS: u64 = 20;
 
@@ -159,6 +159,28 @@ fn an_end_without_the_marker_is_incomplete() {
         || vec![now(format!("{HEAD}data: [DONE]\n")), end()],
         &[],
     );
+}
+
+#[test]
+fn a_stream_that_is_cut_or_reset_at_any_byte_is_no_success() {
+    let answer = format!("{HEAD}{}data: [DONE]\n", record("0"));
+    for (act, kind) in [(Act::Close, "incomplete"), (Act::Reset, "reset")] {
+        let (answer, streams) = (answer.clone(), AtomicU64::new(0));
+        let script = move || {
+            let stream = streams.fetch_add(1, Ordering::Relaxed) as usize;
+            // Without any byte it is a refusal.
+            let cut = 1 + (answer.len() - 1) * stream / (STREAMS as usize - 1);
+            let act = act.clone();
+            vec![
+                now(&answer[..cut]),
+                Step {
+                    after: Duration::ZERO,
+                    act,
+                },
+            ]
+        };
+        all_end_as(kind, script, &["--client", "tcp"]);
+    }
 }
 
 #[test]

@@ -11,10 +11,11 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use harness_testing::processes::wait_until;
+use nix::libc::linger;
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::socket::{
     AddressFamily, Backlog, ControlMessageOwned, MsgFlags, SockFlag, SockType, UnixAddr, accept4,
-    bind, listen, recvmsg, send, socket,
+    bind, listen, recvmsg, send, setsockopt, socket, sockopt,
 };
 use nix::sys::time::{TimeSpec, TimeValLike};
 
@@ -32,6 +33,8 @@ pub(crate) enum Act {
     Write(Vec<u8>),
     /// Closes the client, which ends the script.
     Close,
+    /// The same with a reset, which a client of TCP sees.
+    Reset,
 }
 
 pub(crate) const HEAD: &str =
@@ -206,8 +209,16 @@ fn act(descriptor: &mut Option<OwnedFd>, act: &Act) {
                 MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT,
             );
         }
+        (Act::Reset, Some(client)) => {
+            let now = linger {
+                l_onoff: 1,
+                l_linger: 0,
+            };
+            setsockopt(client, sockopt::Linger, &now).unwrap();
+            *descriptor = None;
+        }
         (Act::Close, _) => drop(descriptor.take()),
-        (Act::Write(_), None) => {}
+        (Act::Write(_) | Act::Reset, None) => {}
     }
 }
 

@@ -2,8 +2,10 @@
 
 use std::path::Path;
 
+use harness_testing::processes::{limit_open_files, send};
 use harness_testing::program::{CompletedRun, Program};
 use harness_testing::skip;
+use nix::sys::signal::Signal;
 
 use crate::server::{Server, call};
 
@@ -47,6 +49,28 @@ fn is_right(run: &CompletedRun, scenario: &str, least: u64) {
         run.stdout
     );
     result.adds_up();
+}
+
+#[test]
+fn descriptors_that_run_out_are_no_failure_of_the_daemon() {
+    let server = Server::start(None);
+    // Each operation has a connection of its own.
+    let arguments = ["--scenario", "leaving-clients", "--duration", "600s"];
+    let running = call(&server.socket(), &arguments).start();
+    running.wait_for("ok", 1);
+    limit_open_files(running.child.id(), 3);
+    running.wait_for("failed", 1);
+    limit_open_files(running.child.id(), 1_024);
+    send(&running.child, Signal::SIGTERM);
+    let run = running.end();
+    run.result.counts(&CONTRADICTIONS);
+    assert_eq!(run.result.error_kinds(), ["descriptors"], "{}", run.stderr);
+    assert!(
+        run.result.warned().contains(&"DriverExhausted"),
+        "{}",
+        run.stderr
+    );
+    assert_eq!((run.code, &run.result["verdict"]), (3, &"INVALID".into()));
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Requests that fail, connections that end, and users that come back.
 
-use harness_testing::processes::wait_until;
+use harness_testing::processes::{limit_open_files, send, wait_until};
+use nix::sys::signal::Signal;
 
 use crate::server::{Script, Server, Wrong};
 use crate::support::{audited, call, run};
@@ -103,6 +104,36 @@ fn a_packet_that_is_none_is_an_error_of_the_server() {
     );
     assert_eq!(run.result.count("connections_lost"), 1);
     assert_eq!(run.code, 1);
+}
+
+#[test]
+fn descriptors_that_run_out_are_no_failure_of_the_server() {
+    let arguments = ["--churn", "30", "--duration", "600s"];
+    let running = call(&Server::start(Script::default()), &arguments).start();
+    running.wait_for("ok", 1);
+    limit_open_files(running.child.id(), 3);
+    // The heartbeats of all users in two seconds: nobody comes back.
+    running.wait_for("failed", 120);
+    limit_open_files(running.child.id(), 1_024);
+    send(&running.child, Signal::SIGTERM);
+    let run = running.end();
+    audited(&run, &[]);
+    let mut kinds = run.result.error_kinds();
+    // A user that cannot come back, or is away when a heartbeat is due, fails with one of these.
+    kinds.retain(|kind| !["cut", "not_joined"].contains(kind));
+    assert!(kinds.is_empty(), "{kinds:?}");
+    assert!(
+        run.result.count("descriptors") > 0,
+        "{}",
+        run.result["counts"]
+    );
+    assert!(
+        run.result.warned().contains(&"DriverExhausted"),
+        "{}",
+        run.stderr
+    );
+    // The heartbeats have failed.
+    assert_eq!((run.code, &run.result["verdict"]), (1, &"INVALID".into()));
 }
 
 #[test]

@@ -225,7 +225,7 @@ fn a_broker_that_sends_no_heartbeat_is_gone() {
         .args(load)
         .args(["--heartbeat", "1", "--confirms"])
         .start();
-    running.wait_for_failures();
+    running.wait_for("failed", 1);
     processes::send(&running.child, Signal::SIGINT);
     let CompletedRun { code, result, .. } = running.end();
     result.adds_up();

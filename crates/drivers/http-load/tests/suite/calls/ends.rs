@@ -130,7 +130,7 @@ fn descriptors_that_run_out_are_no_failure_of_the_server() {
         let ran = while_it_runs(&url(&server), &arguments, |running| {
             wait_until_under_way(&server);
             processes::limit_open_files(running.child.id(), 3);
-            running.wait_for_failures();
+            running.wait_for("failed", 1);
             processes::limit_open_files(running.child.id(), 1_024);
         });
         adds_up(&ran, None);
