@@ -41,7 +41,7 @@ const LINGER: Duration = Duration::from_secs(2);
 const SCRATCH: usize = 64 << 10;
 
 #[cfg(test)]
-mod peers;
+mod simulated_peers;
 
 /// All connections, and what they need.
 #[derive(Debug)]
