@@ -38,7 +38,7 @@ impl Program {
         let metrics = format!("127.{}.{c}.{d}:{port}", 16 * a + b + 1);
         let common = [
             "--memory-limit",
-            "600kB",
+            "1MB",
             "--shutdown-grace",
             "50ms",
             "--metrics-addr",

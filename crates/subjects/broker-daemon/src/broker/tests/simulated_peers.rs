@@ -21,7 +21,7 @@ const WORLDS: u64 = 100_000;
 /// Bytes that a socket holds in each direction.
 const SOCKET: usize = 32 << 10;
 /// Less than some clients publish, and more than the output of a connection may take.
-const MEMORY: usize = 600_000;
+const MEMORY: usize = 1_000_000;
 
 /// The bytes that a socket holds.
 #[derive(Debug, Default)]

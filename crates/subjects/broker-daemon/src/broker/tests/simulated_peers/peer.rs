@@ -881,12 +881,14 @@ impl Channel {
                         message.to
                     ));
                 }
-                if !redelivered && queue != Queue::Dead {
-                    if !ledger.first.insert((queue, number)) {
-                        return Err(format!(
-                            "twice: message {number} of {queue:?}, not marked as redelivered"
-                        ));
-                    }
+                let is_first = !redelivered && queue != Queue::Dead;
+                if is_first && !ledger.first.insert((queue, number)) {
+                    return Err(format!(
+                        "twice: message {number} of {queue:?}, not marked as redelivered"
+                    ));
+                }
+                // What was requeued has returned to its position, which shows if one client takes all.
+                if is_first || (queue, no_ack) == (Queue::Kept, true) {
                     let last = self.last.insert((queue, message.publisher), number);
                     if last.is_some_and(|last| last > number) {
                         return Err(format!(

@@ -54,16 +54,21 @@ pub(crate) enum Event {
 struct Habits {
     /// Few, so that those who publish and those who consume meet.
     queues: [Queue; 3],
-    /// The share of the longest messages, as its denominator. Many of them make memory short and outputs full.
+    /// The share of the longest messages, as its denominator. Many of them in a queue make memory short and outputs full.
     long: u32,
 }
 
 /// Returns the steps of a seed, among them a restart of the broker if it `restarts`.
 pub(crate) fn draw(seed: u64, restarts: bool) -> Vec<Event> {
     let mut random = StdRng::seed_from_u64(seed);
-    let habits = Habits {
-        queues: [(); 3].map(|()| QUEUES[random.random_range(0..QUEUES.len())]),
-        long: [2, 50, 50, 50][random.random_range(0..4)],
+    let queues = [(); 3].map(|()| QUEUES[random.random_range(0..QUEUES.len())]);
+    let habits = if random.random_ratio(1, 5) {
+        Habits {
+            queues: [queues[0]; 3],
+            long: 1,
+        }
+    } else {
+        Habits { queues, long: 50 }
     };
     let longest = STEPS << random.random_range(0..=DOUBLINGS);
     let length = random.random_range(STEPS..=longest);
