@@ -1,5 +1,11 @@
 //! Clients drawn from a seed at the program, by TCP: with little memory, and with a data folder while it is killed.
 
+#[path = "../../src/broker/tests/simulated_peers/ask.rs"]
+mod ask;
+#[path = "../../src/broker/tests/simulated_peers/channel.rs"]
+mod channel;
+#[path = "../../src/broker/tests/simulated_peers/ledger.rs"]
+mod ledger;
 #[path = "../../src/broker/tests/simulated_peers/peer.rs"]
 mod peer;
 #[path = "../../src/broker/tests/simulated_peers/world.rs"]
@@ -109,7 +115,7 @@ impl Server for Program {
         metrics::read(&self.metrics, "broker_connections") as usize
     }
 
-    fn check_idle(&self) -> Result<(), String> {
+    fn check_idle(&self, _: usize) -> Result<(), String> {
         Ok(())
     }
 }

@@ -5,7 +5,10 @@ use std::io::{Read, Write};
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 
-use super::peer::{Ask, LONGEST, Ledger, Peer, QUEUES, Queue, Settlement};
+use super::ask::{Ask, QUEUES, Queue, Settlement};
+use super::channel::LONGEST;
+use super::ledger::Ledger;
+use super::peer::Peer;
 
 /// Clients at the same time. Few, so that they reuse what others have left.
 const CLIENTS: usize = 4;
@@ -29,8 +32,8 @@ pub(crate) trait Server {
     fn restart(&mut self, gracefully: bool);
     /// Returns the number of connections that the broker knows.
     fn connection_count(&self) -> usize;
-    /// Checks what must hold when nobody has anything to do.
-    fn check_idle(&self) -> Result<(), String>;
+    /// Checks what must hold when nobody has anything to do, and so many clients wait for answers.
+    fn check_idle(&self, waiting: usize) -> Result<(), String>;
 }
 
 /// One thing that happens.
@@ -56,19 +59,23 @@ struct Habits {
     queues: [Queue; 3],
     /// The share of the longest messages, as its denominator. Many of them in a queue make memory short and outputs full.
     long: u32,
+    /// The way in which a channel answers publishes.
+    select: Ask,
 }
 
 /// Returns the steps of a seed, among them a restart of the broker if it `restarts`.
 pub(crate) fn draw(seed: u64, restarts: bool) -> Vec<Event> {
     let mut random = StdRng::seed_from_u64(seed);
     let queues = [(); 3].map(|()| QUEUES[random.random_range(0..QUEUES.len())]);
-    let habits = if random.random_ratio(1, 5) {
-        Habits {
-            queues: [queues[0]; 3],
-            long: 1,
-        }
-    } else {
-        Habits { queues, long: 50 }
+    let (queues, long) = match random.random_range(0..5) {
+        0 => ([queues[0]; 3], 1),
+        _ => (queues, 50),
+    };
+    let select = [Ask::SelectConfirms, Ask::SelectTx][random.random_range(0..2)];
+    let habits = Habits {
+        queues,
+        long,
+        select,
     };
     let longest = STEPS << random.random_range(0..=DOUBLINGS);
     let length = random.random_range(STEPS..=longest);
@@ -127,10 +134,10 @@ fn draw_ask(random: &mut StdRng, habits: &Habits) -> Ask {
         }
         48..50 | 68..76 => Ask::Declare(queue),
         76..80 => Ask::Bind(queue),
-        80..84 => Ask::SelectConfirms,
-        84 => Ask::SelectTx,
-        85..87 => Ask::Commit,
-        87 => Ask::RollBack,
+        80..84 => habits.select,
+        84..88 if habits.select == Ask::SelectTx => {
+            [Ask::Commit, Ask::RollBack][random.random_range(0..2)]
+        }
         88..91 => Ask::Qos(random.random_range(0..4)),
         91 => Ask::Cancel,
         92 => Ask::Recover,
@@ -274,17 +281,17 @@ impl<S: Server> World<S> {
                 .flatten()
                 .filter(|peer| !peer.is_over)
             {
-                peer.write(0);
-                if peer.receive(&mut self.ledger)? {
+                if peer.write(0) | peer.receive(&mut self.ledger)? {
                     idle = 0;
                 }
                 peer.settle_all(&mut self.ledger);
-                peer.write(0);
             }
             self.server.turn();
         }
         self.ask_all(&[Ask::Declare(Queue::Kept)])?;
-        self.server.check_idle()?;
+        let clients = self.clients.iter().flatten();
+        let waiting = clients.filter(|peer| !peer.is_answered()).count();
+        self.server.check_idle(waiting)?;
         self.clients = [const { None }; CLIENTS];
         for _ in 0..S::TURNS {
             self.server.turn();
