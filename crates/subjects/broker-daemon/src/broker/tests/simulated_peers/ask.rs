@@ -125,6 +125,8 @@ pub(crate) enum Ask {
     /// Settles one of the deliveries, or all up to it.
     Settle(usize, bool, Settlement),
     SettleUnknown,
+    /// Acknowledges all deliveries, also those that a rollback has given back.
+    SettleAll,
     Recover,
 }
 
@@ -186,6 +188,10 @@ impl Ask {
                 no_ack,
             }),
             Self::Recover => Basic::Recover(basic::Recover { requeue: true }),
+            Self::SettleAll => Basic::Ack(basic::Ack {
+                delivery_tag: 0,
+                multiple: true,
+            }),
             _ => Basic::Ack(basic::Ack {
                 delivery_tag: u64::MAX,
                 multiple: false,

@@ -170,7 +170,7 @@ impl<S: Read + Write> Peer<S> {
             Ask::SelectTx if channel.mode == Mode::Plain => channel.mode = Mode::Tx,
             _ => {}
         }
-        if ask != Ask::SettleUnknown {
+        if !matches!(ask, Ask::SettleUnknown | Ask::SettleAll) {
             channel.pending.push_back(Pending {
                 ask,
                 ids,
@@ -282,6 +282,18 @@ impl<S: Read + Write> Peer<S> {
             if mode == Mode::Tx {
                 self.ask(number, Ask::Commit, ledger);
             }
+        }
+    }
+
+    /// Ends all transactions. What the client has not settled, or not for good, is settled then.
+    pub(crate) fn commit_all(&mut self, ledger: &mut Ledger) {
+        let channels = self.channels.iter();
+        let open = channels.filter_map(|(number, all)| Some((*number, all.back()?)));
+        let in_tx = open.filter(|(_, channel)| !channel.is_closing && channel.mode == Mode::Tx);
+        let in_tx: Vec<u16> = in_tx.map(|(number, _)| number).collect();
+        for number in in_tx {
+            self.ask(number, Ask::SettleAll, ledger);
+            self.ask(number, Ask::Commit, ledger);
         }
     }
 

@@ -14,7 +14,7 @@ use super::peer::Peer;
 const CLIENTS: usize = 4;
 /// Steps of the shortest world. The longest has `DOUBLINGS` times twice as many, and most are short.
 const STEPS: usize = 8;
-const DOUBLINGS: u32 = 5;
+const DOUBLINGS: u32 = 4;
 
 /// The broker of a world.
 pub(crate) trait Server {
@@ -270,17 +270,13 @@ impl<S: Server> World<S> {
         Err(format!("slow: no answers to {asks:?}"))
     }
 
-    /// Lets all clients read and acknowledge until nothing more comes, then leave.
-    pub(crate) fn leave(&mut self) -> Result<(), String> {
+    /// Lets all clients read and acknowledge until nothing more comes.
+    fn settle(&mut self) -> Result<(), String> {
         let mut idle = 0;
         while idle < 3 {
             idle += 1;
-            for peer in self
-                .clients
-                .iter_mut()
-                .flatten()
-                .filter(|peer| !peer.is_over)
-            {
+            let clients = self.clients.iter_mut().flatten();
+            for peer in clients.filter(|peer| !peer.is_over) {
                 if peer.write(0) | peer.receive(&mut self.ledger)? {
                     idle = 0;
                 }
@@ -288,6 +284,17 @@ impl<S: Server> World<S> {
             }
             self.server.turn();
         }
+        Ok(())
+    }
+
+    /// Lets all clients do what they have begun, then leave.
+    pub(crate) fn leave(&mut self) -> Result<(), String> {
+        self.settle()?;
+        let clients = self.clients.iter_mut().flatten();
+        for peer in clients.filter(|peer| !peer.is_over) {
+            peer.commit_all(&mut self.ledger);
+        }
+        self.settle()?;
         self.ask_all(&[Ask::Declare(Queue::Kept)])?;
         let clients = self.clients.iter().flatten();
         let waiting = clients.filter(|peer| !peer.is_answered()).count();
