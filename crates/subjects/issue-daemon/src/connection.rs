@@ -41,7 +41,7 @@ const LINGER: Duration = Duration::from_secs(2);
 const SCRATCH: usize = 64 << 10;
 
 #[cfg(test)]
-mod peers;
+mod simulated_peers;
 
 /// All connections, and what they need.
 #[derive(Debug)]
@@ -60,6 +60,8 @@ pub(crate) struct Connections {
     long_reads: RefCell<VecDeque<(u64, ReadWork)>>,
     /// The connection whose long read is under way. One thread makes them, one after the other.
     long_read: Cell<Option<u64>>,
+    /// The treatment of what new clients send.
+    input: Cell<Input>,
     /// Notified by the operation `shutdown`.
     stop: Notify,
 }
@@ -140,6 +142,7 @@ impl Connections {
             held: Cell::new(0),
             long_reads: RefCell::default(),
             long_read: Cell::default(),
+            input: Cell::new(Input::Open),
             stop: Notify::new(),
         }
     }
@@ -185,7 +188,7 @@ impl Connections {
                 session: Session::default(),
                 lines: Lines::default(),
                 outbox: Outbox::default(),
-                input: Input::Open,
+                input: self.input.get(),
                 stream: Some(stream),
                 line_since: None,
                 held: 0,
@@ -497,8 +500,10 @@ impl Connections {
         }
     }
 
-    /// Reads no more requests. The connections end when theirs are answered.
+    /// Reads no more requests, also of clients that were accepted and have no connection yet. The connections end when
+    /// theirs are answered.
     pub(crate) fn end_input(&self) {
+        self.input.set(Input::Ended);
         for connection in self.open.borrow().values() {
             connection.state.borrow_mut().input = Input::Ended;
             connection.changed.notify_one();

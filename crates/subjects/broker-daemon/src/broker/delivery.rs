@@ -114,10 +114,9 @@ impl Broker {
             [one] => socket.try_write(one),
             many => socket.try_write_vectored(many),
         });
-        self.wake_passed_over(id);
     }
 
-    /// Writes a connection's output with `write`, until that would block.
+    /// Writes a connection's output with `write`, until that would block, and resumes the consumers that waited for it.
     pub(super) fn write_output(
         &mut self,
         id: ConnectionId,
@@ -126,6 +125,7 @@ impl Broker {
         let connection = &mut self.connections[id];
         let count = connection.write(self.now, &mut self.spares, write);
         self.counts.bytes_sent += count as u64;
+        self.wake_passed_over(id);
     }
 
     /// Resumes consumers that were skipped because the output was full, once half of it is written.

@@ -9,6 +9,7 @@ mod limits;
 mod memory;
 mod negotiating;
 mod replies;
+mod simulated_peers;
 
 use std::rc::Rc;
 

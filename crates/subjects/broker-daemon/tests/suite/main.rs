@@ -9,5 +9,6 @@ mod log;
 mod management;
 mod process;
 mod raw;
+mod simulated_peers;
 mod small_disk;
 mod support;

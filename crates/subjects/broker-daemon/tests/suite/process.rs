@@ -66,6 +66,12 @@ impl Process {
         resident.parse::<usize>().unwrap() * 4096
     }
 
+    /// Returns the number of its open descriptors.
+    pub(crate) fn open_files(&self) -> usize {
+        let files = fs::read_dir(format!("/proc/{}/fd", self.child.id()));
+        files.unwrap().count()
+    }
+
     pub(crate) fn with_data(folder: &Path) -> Self {
         Self::start(&["--data-dir", folder.to_str().unwrap()])
     }

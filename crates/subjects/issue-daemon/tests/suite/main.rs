@@ -8,6 +8,7 @@ mod disk;
 mod go_client;
 mod kill;
 mod protocol;
+mod simulated_peers;
 mod simulation;
 mod start;
 mod support;

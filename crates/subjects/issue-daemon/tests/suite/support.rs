@@ -1,5 +1,6 @@
 //! A daemon in a folder of its own, and a client that sends lines.
 
+use std::fs;
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -80,6 +81,20 @@ impl Daemon {
 
     pub(crate) fn signal(&self, signal: Signal) {
         kill(Pid::from_raw(self.pid()), signal).unwrap();
+    }
+
+    /// Returns true if it has ended.
+    pub(crate) fn has_ended(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_some()
+    }
+
+    /// Returns the number of its open descriptors, and its resident memory in bytes.
+    pub(crate) fn usage(&self) -> (usize, usize) {
+        let process = format!("/proc/{}", self.pid());
+        let files = fs::read_dir(format!("{process}/fd")).unwrap().count();
+        let pages = fs::read_to_string(format!("{process}/statm")).unwrap();
+        let resident = pages.split_whitespace().nth(1).unwrap();
+        (files, resident.parse::<usize>().unwrap() * 4096)
     }
 
     /// Waits for the end. Returns the exit code, and what was written to stderr after the first line.

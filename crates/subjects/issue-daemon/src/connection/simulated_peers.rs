@@ -2,23 +2,22 @@
 //! drawn from a seed, over socket pairs, in one thread. The test does the work of the writer and the readers, so the
 //! order of all events is the order of the steps.
 
-use std::collections::{HashMap, VecDeque};
-use std::io::{self, Read as _, Write as _};
-use std::net::Shutdown;
+mod peer;
+
+use std::collections::HashMap;
 use std::os::unix::net;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use issue_rpc::{RequestId, VERSION};
+use issue_rpc::RequestId;
 use issue_store::Durability;
-use rand::rngs::StdRng;
-use rand::{RngExt as _, SeedableRng as _};
-use serde_json::{Value, json};
 use test_kit::scaled;
 use test_kit::simulation::simulate;
 use tokio::runtime::Builder;
 use tokio::task::{JoinSet, LocalSet, yield_now};
 
+use self::peer::Event::*;
+use self::peer::{Ask, Event, Peer, draw, lengthen};
 use super::*;
 use crate::committer::Health;
 use crate::counts::{Counts, get};
@@ -26,14 +25,10 @@ use crate::database_files::DatabaseFiles;
 use crate::service::Identity;
 use crate::workers::Pending;
 
-/// Clients at the same time. Few, so that they reuse what others have left.
-const CLIENTS: usize = 4;
 /// The clients of the test of many that never read.
 const MANY: usize = 24;
-/// Steps of a world.
-const STEPS: usize = 300;
 /// Worlds of a full run.
-const WORLDS: u64 = 1_000;
+const WORLDS: u64 = 100_000;
 /// Turns of the loop. Each looks for events of the sockets once.
 const TURNS: usize = 3;
 /// Rounds in which everybody must have been served at the end. Each does all work that waits.
@@ -47,156 +42,11 @@ const HUGE_ANSWER: usize = 1 << 20;
 /// The bound on the answers that wait for all clients.
 const ALL_ANSWERS: usize = 4 << 20;
 
-/// A request of a client.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Ask {
-    Ping,
-    Create,
-    Show,
-    List,
-    /// Its answer is longer than a socket takes, and as long as an outbox.
-    HugeList,
-    /// So long that a reader parses it.
-    LongCreate,
-    /// Is not a request.
-    Wrong,
-}
-
-/// One thing that happens.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Event {
-    Connect(usize),
-    /// A client sends this many requests at once.
-    Send(usize, Ask, usize),
-    /// A client sends the begin of a line.
-    SendHalf(usize),
-    /// A client reads all that has arrived.
-    Receive(usize),
-    /// A client ends its side.
-    HalfClose(usize),
-    /// A client closes its connection.
-    Leave(usize),
-    /// The writer stores a group.
-    Commit,
-    /// A reader does one thing.
-    Read,
-    /// The time of the stall timeout passes.
-    Stall,
-    /// The connections do what they can.
-    Turn,
-    /// A client has got all its answers.
-    MustBeAnswered(usize),
-}
-
-use Event::*;
-
-fn draw(random: &mut StdRng) -> Event {
-    let client = random.random_range(0..CLIENTS);
-    match random.random_range(0..100) {
-        0..12 => Connect(client),
-        12..35 => {
-            let asks = [
-                Ask::Ping,
-                Ask::Create,
-                Ask::Create,
-                Ask::Show,
-                Ask::Show,
-                Ask::List,
-                Ask::LongCreate,
-                Ask::Wrong,
-            ];
-            let count = [1, 1, 2, 20][random.random_range(0..4)];
-            Send(client, asks[random.random_range(0..asks.len())], count)
-        }
-        35..37 => SendHalf(client),
-        37..45 => Receive(client),
-        45..47 => HalfClose(client),
-        47..55 => Leave(client),
-        55..66 => Commit,
-        66..77 => Read,
-        77 => Stall,
-        _ => Turn,
-    }
-}
-
-/// A client that is connected.
-struct Peer {
-    stream: net::UnixStream,
-    received: Vec<u8>,
-    /// The ids of its requests that are not answered.
-    expected: VecDeque<String>,
-    /// The bytes that its socket had no room for.
-    unsent: Vec<u8>,
-    has_ended: bool,
-    /// The daemon told it that it is too slow, so its connection may end early.
-    is_refused: bool,
-}
-
-impl Peer {
-    fn send(&mut self) -> Result<(), String> {
-        while !self.unsent.is_empty() {
-            match self.stream.write(&self.unsent) {
-                Ok(sent) => drop(self.unsent.drain(..sent)),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                Err(_) if self.is_refused => self.unsent.clear(),
-                Err(error) => return Err(format!("a client that did nothing wrong: {error}")),
-            }
-        }
-        Ok(())
-    }
-
-    /// Receives what has arrived. Returns true if it was something.
-    fn receive(&mut self) -> Result<bool, String> {
-        let mut bytes = [0; 64 << 10];
-        let mut is_progress = false;
-        loop {
-            match self.stream.read(&mut bytes) {
-                Ok(0) => {
-                    let missing = self.expected.len();
-                    return if self.is_refused || missing == 0 {
-                        Ok(is_progress)
-                    } else {
-                        Err(format!("the end came before {missing} answers"))
-                    };
-                }
-                Ok(length) => self.received.extend_from_slice(&bytes[..length]),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(is_progress),
-                Err(_) if self.is_refused => return Ok(is_progress),
-                Err(error) => return Err(format!("a client that did nothing wrong: {error}")),
-            }
-            is_progress = true;
-            while let Some(end) = memchr::memchr(b'\n', &self.received) {
-                let line: Vec<u8> = self.received.drain(..=end).collect();
-                self.check(&line)?;
-            }
-        }
-    }
-
-    fn check(&mut self, line: &[u8]) -> Result<(), String> {
-        let answer: Value =
-            serde_json::from_slice(line).map_err(|error| format!("an answer: {error}"))?;
-        let Some(id) = answer["request_id"].as_str() else {
-            // Of a line that is not a request, or that did not arrive in time.
-            if self.expected.front().is_some_and(String::is_empty) {
-                self.expected.pop_front();
-            } else {
-                self.is_refused = true;
-            }
-            return Ok(());
-        };
-        match self.expected.pop_front() {
-            Some(expected) if expected == id => Ok(()),
-            expected => Err(format!("expected the answer {expected:?}, got {id:?}")),
-        }
-    }
-}
-
 struct World {
     connections: Rc<Connections>,
     pending: Pending,
     serving: JoinSet<()>,
     peers: [Option<Peer>; MANY],
-    asked: u64,
     sessions: u64,
 }
 
@@ -224,7 +74,6 @@ impl World {
             pending,
             serving: JoinSet::new(),
             peers: [const { None }; MANY],
-            asked: 0,
             sessions: 0,
         }
     }
@@ -232,31 +81,6 @@ impl World {
     async fn step(&mut self, step: Event) -> Result<(), String> {
         match step {
             Connect(client) if self.peers[client].is_none() => self.connect(client),
-            Send(client, ask, count) => self.send(client, ask, count)?,
-            SendHalf(client) => {
-                if let Some(peer) = self.peers[client].as_mut().filter(|peer| !peer.has_ended) {
-                    // All that follows is a part of this line, which is not a request then.
-                    peer.unsent.extend_from_slice(b"{\"operation\":\"pi");
-                    peer.expected.push_back(String::new());
-                    peer.has_ended = true;
-                    peer.is_refused = true;
-                    peer.send()?;
-                }
-            }
-            Receive(client) => {
-                if let Some(peer) = &mut self.peers[client] {
-                    peer.receive()?;
-                }
-            }
-            HalfClose(client) => {
-                if let Some(peer) = &mut self.peers[client]
-                    && peer.unsent.is_empty()
-                {
-                    // It may have been closed by the other side.
-                    let _ = peer.stream.shutdown(Shutdown::Write);
-                    peer.has_ended = true;
-                }
-            }
             Leave(client) => self.peers[client] = None,
             Commit => self.commit(),
             Read => self.read(),
@@ -268,14 +92,16 @@ impl World {
                 self.connections.sweep();
             }
             Turn => self.turn().await?,
-            MustBeAnswered(client) => {
-                let peer = self.peers[client].as_ref();
-                let waiting = peer.map_or(0, |peer| peer.expected.len());
-                if waiting > 0 {
-                    return Err(format!("waits for {waiting} answers"));
+            Restart(_) => self.connections.end_input(),
+            Connect(client)
+            | Send(client, ..)
+            | SendHalf(client)
+            | Receive(client)
+            | HalfClose(client) => {
+                if let Some(peer) = &mut self.peers[client] {
+                    peer.step(step)?;
                 }
             }
-            Connect(_) => {}
         }
         self.check_memory()
     }
@@ -320,46 +146,7 @@ impl World {
         self.serving
             .spawn_local(async move { connections.serve(other).await });
         self.sessions += 1;
-        self.peers[client] = Some(Peer {
-            stream,
-            received: Vec::new(),
-            expected: VecDeque::new(),
-            unsent: Vec::new(),
-            has_ended: false,
-            is_refused: false,
-        });
-    }
-
-    fn send(&mut self, client: usize, ask: Ask, count: usize) -> Result<(), String> {
-        let peer = self.peers[client].as_mut();
-        let Some(peer) = peer.filter(|peer| !peer.has_ended) else {
-            return Ok(());
-        };
-        for _ in 0..count {
-            self.asked += 1;
-            let id = format!("{client}-{}", self.asked);
-            let (operation, args) = match ask {
-                Ask::Ping => ("ping", json!({})),
-                Ask::Create => ("create", json!({"title": "t"})),
-                Ask::Show => ("show", json!({"id": "a"})),
-                Ask::List => ("list", json!({"limit": 1_000})),
-                Ask::HugeList => ("list", json!({})),
-                Ask::LongCreate => (
-                    "create",
-                    json!({"title": "t", "description": "d".repeat(LARGE_LINE)}),
-                ),
-                Ask::Wrong => {
-                    peer.unsent.extend_from_slice(b"hello\n");
-                    peer.expected.push_back(String::new());
-                    continue;
-                }
-            };
-            let request = json!({"operation": operation, "args": args, "request_id": id, "client_version": VERSION});
-            peer.unsent
-                .extend_from_slice(format!("{request}\n").as_bytes());
-            peer.expected.push_back(id);
-        }
-        peer.send()
+        self.peers[client] = Some(Peer::new(stream, self.sessions));
     }
 
     fn commit(&mut self) {
@@ -451,17 +238,26 @@ impl World {
 }
 
 fn line(id: Option<&RequestId>, length: usize) -> String {
-    Answer::success(&"d".repeat(length)).line(id)
+    lengthen(&Answer::success(&"").line(id), length)
 }
 
 /// Runs a world. Returns the number of its sessions, or what went wrong.
 fn run(steps: &[Event]) -> Result<u64, String> {
+    run_and_check(steps, |_| Ok(()))
+}
+
+/// Runs a world, and checks it before everybody leaves.
+fn run_and_check(
+    steps: &[Event],
+    check: impl Fn(&World) -> Result<(), String>,
+) -> Result<u64, String> {
     let runtime = Builder::new_current_thread().enable_all().build().unwrap();
     LocalSet::new().block_on(&runtime, async {
         let mut world = World::new();
         for step in steps {
             world.step(*step).await?;
         }
+        check(&world)?;
         world.end().await?;
         Ok(world.sessions)
     })
@@ -469,11 +265,7 @@ fn run(steps: &[Event]) -> Result<u64, String> {
 
 #[test]
 fn clients_get_their_own_answers_and_leave_nothing_behind_whatever_they_do() {
-    let steps = |seed| {
-        let mut random = StdRng::seed_from_u64(seed);
-        (0..STEPS).map(|_| draw(&mut random)).collect()
-    };
-    let sessions = simulate(WORLDS, steps, run);
+    let sessions = simulate(WORLDS, |seed| draw(seed, false), run);
     assert!(sessions > scaled(WORLDS), "{sessions} sessions");
 }
 
@@ -523,8 +315,14 @@ fn clients_that_never_read_their_lists_take_bounded_memory_and_others_do_not_wai
         Read,
         Receive(last),
     ]);
-    steps.push(MustBeAnswered(last));
-    run(&steps).unwrap();
+    let is_answered = |world: &World| {
+        let last = world.peers[last].as_ref();
+        let is_answered = last.is_some_and(|peer| peer.expected.is_empty());
+        is_answered
+            .then_some(())
+            .ok_or_else(|| "it waits".to_owned())
+    };
+    run_and_check(&steps, is_answered).unwrap();
 }
 
 #[test]
@@ -542,4 +340,16 @@ fn a_client_that_is_always_a_little_behind_takes_bounded_memory() {
         ]);
     }
     run(&steps).unwrap();
+}
+
+#[test]
+fn a_client_that_was_only_just_accepted_does_not_delay_the_end() {
+    // Its task has not begun when the daemon ends.
+    run_and_check(&[Connect(0), Restart(true), Turn], |world| {
+        let waiting = world.serving.len();
+        (waiting == 0)
+            .then_some(())
+            .ok_or_else(|| format!("{waiting} connections wait"))
+    })
+    .unwrap();
 }
