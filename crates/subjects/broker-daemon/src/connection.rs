@@ -255,14 +255,16 @@ impl Connection {
 
     /// Returns true if the client must be warned now that publishers wait.
     pub(crate) fn needs_warning(&mut self) -> bool {
-        self.is_publisher
+        self.phase == Phase::Running
+            && self.is_publisher
             && self.capabilities.connection_blocked
             && !mem::replace(&mut self.was_sent_blocked, true)
     }
 
     /// Returns true if the client was warned, as the warning ends.
     pub(crate) fn end_warning(&mut self) -> bool {
-        mem::take(&mut self.was_sent_blocked)
+        // The output of one that is closed may end within a frame.
+        mem::take(&mut self.was_sent_blocked) && self.phase == Phase::Running
     }
 
     /// Returns true if the client has not negotiated, answered, read or proven to be alive in time.

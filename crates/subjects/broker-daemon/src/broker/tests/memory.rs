@@ -45,3 +45,19 @@ fn unread_output_takes_memory_and_so_does_the_beginning_of_a_frame() {
     stand.broker.disconnect(publisher);
     assert_eq!(stand.broker.memory.meter.get(), 0);
 }
+
+#[test]
+fn a_client_that_was_cut_off_is_not_told_that_memory_is_free() {
+    let mut stand = Stand::with(Config {
+        memory_limit: 1_000,
+        ..Config::default()
+    });
+    let (id, other) = (stand.client(), stand.client());
+    stand.declare(other, "q", &[]);
+    stand.publish(id, "q", &"x".repeat(2_000));
+    assert_eq!(stand.received(id), ["connection.blocked"]);
+    stand.broker.close_when_written(id);
+    stand.run(other, delete("q"));
+    assert!(!stand.broker.memory.is_short());
+    assert_eq!(stand.received(id), [""; 0]);
+}
