@@ -72,6 +72,8 @@ const MIN_SAMPLES: usize = 30;
 const MIN_OPERATIONS: f64 = 1_000.0;
 /// Maximum ratio between the open operations of the two halves of a steady load. A ramp has 1.9.
 const MAX_STEADY_RATIO: f64 = 1.5;
+/// Difference of the open operations of the two halves that is never a ramp: a busy machine makes it.
+const FEW_OPEN: f64 = 20.0;
 
 impl Trend {
     /// Computes the trend of block means at these times, in hours. Returns `None` for fewer than six blocks.
@@ -99,7 +101,8 @@ impl RunResult {
         let steady = self.seconds.get(last / 4 + 1..last)?;
         let (early, late) = steady.split_at(steady.len() / 2);
         let (before, after) = (open(early), open(late));
-        if before.max(after) > MAX_STEADY_RATIO * before.min(after) {
+        let most_steady = (MAX_STEADY_RATIO * before.min(after)).max(before.min(after) + FEW_OPEN);
+        if before.max(after) > most_steady {
             return None;
         }
         let (from, to) = (steady.first()?.second as f64, steady.last()?.second as f64);
