@@ -70,8 +70,8 @@ const BLOCKS: usize = 10;
 const MIN_SAMPLES: usize = 30;
 /// Minimum number of finished operations for a trend.
 const MIN_OPERATIONS: f64 = 1_000.0;
-/// Maximum ratio between the open operations of the two halves of a steady load. A ramp has 1.9.
-const MAX_STEADY_RATIO: f64 = 1.5;
+/// Maximum ratio between the open operations of the two halves of a steady load. A ramp has 1.4.
+const MAX_STEADY_RATIO: f64 = 1.25;
 /// Difference of the open operations of the two halves that is never a ramp: a busy machine makes it.
 const FEW_OPEN: f64 = 20.0;
 
@@ -94,11 +94,11 @@ impl Trend {
 }
 
 impl RunResult {
-    /// Computes the trend of a figure of [`FIGURES`] over the steady part of the run: without its first quarter, and until
+    /// Computes the trend of a figure of [`FIGURES`] over the steady part of the run: without its first half, in which heaps warm up, and until
     /// the last second with a start. Returns `None` if that part is too short or the load was not steady.
     pub fn trend(&self, side: Side, figure: &Growing) -> Option<Trend> {
         let last = self.seconds.iter().rposition(starts)?;
-        let steady = self.seconds.get(last / 4 + 1..last)?;
+        let steady = self.seconds.get(last / 2 + 1..last)?;
         let (early, late) = steady.split_at(steady.len() / 2);
         let (before, after) = (open(early), open(late));
         let most_steady = (MAX_STEADY_RATIO * before.min(after)).max(before.min(after) + FEW_OPEN);
