@@ -8,6 +8,7 @@
 //! - [`daemons`]: prepares the daemons of the workspace.
 //! - [`divided`]: runs that are divided over several programs.
 //! - [`processes`]: waits for conditions; observes, signals and limits processes.
+//! - [`left_over`]: ends programs at any moment, and checks that nothing is left.
 //! - [`hosts`]: network namespaces that lose packets, as hosts.
 //! - [`mistakes`]: makes wrong calls, and reads their messages.
 //! - [`peer`]: servers that a test plays, metrics pages among them, and proxies; [`metrics`] reads such a page.
@@ -23,6 +24,7 @@ pub mod calibration;
 pub mod daemons;
 pub mod divided;
 pub mod hosts;
+pub mod left_over;
 pub mod mistakes;
 pub mod options;
 pub mod peer;

@@ -101,8 +101,14 @@ of_a_run! {
     "backlog.peak", "backlog peak", Count, Lower, |run| backlog_peak(run);
     "down", "downtime", Nanoseconds, Lower, |run| run.down_ns();
     "daemon.instances", "daemons", Count, Neither, |run| Some(run.daemon.instances as f64);
-    "daemon.rss.slope", "RSS slope", Bytes, Lower, |run| Some(run.growth_under_load()?.rss_bytes.slope);
-    "daemon.fds.slope", "open files slope", Count, Lower, |run| Some(run.growth_under_load()?.fds.slope);
+    "daemon.rss.trend", "RSS, proven growth per hour", Bytes, Lower, |run| run.proven_growth("daemon", "rss");
+    "daemon.fds.trend", "open files, proven growth per hour", Count, Lower, |run| run.proven_growth("daemon", "fds");
+    "daemon.threads.trend", "threads, proven growth per hour", Count, Lower, |run| run.proven_growth("daemon", "threads");
+    "daemon.cpu.each.trend", "CPU per operation, proven growth per hour", Nanoseconds, Lower, |run| run.proven_growth("daemon", "cpu.each");
+    "driver.rss.trend", "RSS, proven growth per hour", Bytes, Lower, |run| run.proven_growth("driver", "rss");
+    "driver.fds.trend", "open files, proven growth per hour", Count, Lower, |run| run.proven_growth("driver", "fds");
+    "driver.threads.trend", "threads, proven growth per hour", Count, Lower, |run| run.proven_growth("driver", "threads");
+    "driver.cpu.each.trend", "CPU per operation, proven growth per hour", Nanoseconds, Lower, |run| run.proven_growth("driver", "cpu.each");
     "driver.cpu.rate", "finished per driver CPU-s", PerSecond, Higher, |run| {
         value("driver.cpu.each", run).filter(|ns| *ns > 0.0).map(|ns| 1e9 / ns)
     };

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::disturbance::{Disturbance, Stalls};
-pub use crate::growth::GrowthUnderLoad;
+pub use crate::growth::Trend;
 use crate::imported::Imported;
 use crate::machine::Machine;
 use crate::shard::{RunPart, ShardSummary};

@@ -461,7 +461,7 @@ mod tests {
             ("daemon.cpu.average <= 50%", 50.0),
             ("success >= 99.9", 99.9),
             ("backlog.peak <= 4_096", 4096.0),
-            ("daemon.fds.slope <= 0.5", 0.5),
+            ("daemon.fds.trend <= 0.5", 0.5),
             ("down <= 2s", 2e9),
         ] {
             assert!((bound(text) - expected).abs() < 1e-6, "{text}");

@@ -29,6 +29,12 @@ impl Unit {
         }
     }
 
+    /// Formats a change with its unit: `-1.50 KiB`.
+    pub fn signed(self, value: f64) -> String {
+        let sign = if value < 0.0 { "-" } else { "" };
+        format!("{sign}{}", self.precise(value.abs()))
+    }
+
     /// Formats a value with its unit and about three digits.
     pub fn short(self, value: f64) -> String {
         match self {

@@ -20,9 +20,11 @@ mod group;
 mod guard;
 mod launch;
 mod log;
+mod mark;
 mod prepare;
 mod process_name;
 mod ready;
+mod scratch;
 mod step;
 mod tool;
 
@@ -48,7 +50,7 @@ const KILL_LIMIT: Duration = Duration::from_secs(5);
 ///
 /// It must be started on a thread that lives for the whole run. The kernel kills the daemon when that thread ends,
 /// which is how the daemon ends if this program is killed. A small guard process then kills the processes that the
-/// daemon has forked. Dropping a `Daemon` kills the whole group at once; [`Daemon::stop`] terminates it first.
+/// daemon has forked, also those that have left its group and session. Dropping a `Daemon` kills the whole group at once; [`Daemon::stop`] terminates it first.
 ///
 /// Its standard output and error go to one file in its scratch directory, which keeps about the last 64 MiB. The
 /// directory is removed with the `Daemon`.

@@ -15,6 +15,7 @@ mod import;
 mod installed;
 mod kubernetes;
 mod launchers;
+mod left_over;
 mod mistakes;
 mod reports;
 mod retries;

@@ -117,7 +117,7 @@ fn a_threshold_on_an_unmeasured_figure_is_not_met() {
         "backlog.peak == 0",
         "gap.p99 < 1s",
         "down < 1h",
-        "daemon.rss.slope < 1GB",
+        "daemon.rss.trend < 1GB",
     ] {
         let text = text.replace("1h", "60m");
         assert_eq!(judged(&result, &text), (None, false), "{text}");
@@ -201,32 +201,38 @@ fn leaking() -> RunResult {
 }
 
 #[test]
-fn the_slope_is_the_growth_of_a_thousand_operations() {
-    let slopes = leaking().growth_under_load().unwrap();
-    assert!(
-        (slopes.rss_bytes.slope - 2_000.0 * 1024.0).abs() < 1.0,
-        "{slopes:?}"
-    );
-    assert!((slopes.fds.slope - 10.0).abs() < 1e-6, "{slopes:?}");
-    assert!(!judged(&leaking(), "daemon.rss.slope <= 1MiB").1);
-    assert!(judged(&leaking(), "daemon.fds.slope <= 10.1").1);
+fn growth_per_hour_is_judged_and_reported() {
+    // 200 KiB and a file in each second.
+    assert_judged(&leaking(), "daemon.rss.trend <= 0", "703 MiB", false);
+    assert!(judged(&leaking(), "daemon.fds.trend <= 3601").1);
+    assert_judged(&leaking(), "daemon.threads.trend <= 0", "0", true);
+    assert_eq!(judged(&leaking(), "driver.rss.trend <= 0"), (None, false));
     let shown = markdown::render(&[leaking()][..].into());
     let (_, growth) = shown.split_once("## Growth under steady load").unwrap();
-    let row: Vec<&str> = growth.lines().nth(4).unwrap().split(" | ").collect();
-    assert_eq!((row[2], row[5]), ("2,000", "10.0"), "{shown}");
+    let rows: Vec<&str> = growth.lines().skip(4).take(4).collect();
+    let ends = [
+        "| daemon.rss | 703 MiB | 703 MiB | 703 MiB | grows |",
+        " | grows |",
+        "| daemon.threads | 0 | 0 | 0 | flat |",
+        "| daemon.cpu.each | 0 ns | 0 ns | 0 ns | flat |",
+    ];
+    for (row, end) in rows.iter().zip(ends) {
+        assert!(row.ends_with(end), "{shown}");
+    }
 }
 
 #[test]
-fn a_load_that_rises_or_is_short_has_no_slope() {
+fn a_load_that_rises_or_is_short_has_no_trend() {
+    let trend = |run: &RunResult| judged(run, "daemon.rss.trend <= 0").0;
     let mut rising = leaking();
     for (place, second) in rising.seconds.iter_mut().enumerate() {
         second.active_peak = place as u64;
     }
-    assert_eq!(rising.growth_under_load(), None);
+    assert_eq!(trend(&rising), None);
     let mut short = leaking();
     short.seconds.truncate(30);
-    assert_eq!(short.growth_under_load(), None);
-    assert_eq!(example::full().growth_under_load(), None);
+    assert_eq!(trend(&short), None);
+    assert_eq!(trend(&example::full()), None);
 }
 
 #[test]

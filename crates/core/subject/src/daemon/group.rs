@@ -14,6 +14,7 @@ use nix::unistd::{Pid, getppid};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
+use super::mark::Mark;
 use super::tool;
 use crate::usage::stat;
 
@@ -28,22 +29,26 @@ const DROP_LIMIT: Duration = Duration::from_secs(2);
 pub(super) struct Group {
     child: Child,
     id: Pid,
+    mark: Mark,
     /// A pidfd, readable once the process has ended.
     pidfd: AsyncFd<OwnedFd>,
     reaped: Option<String>,
 }
 
 impl Group {
-    /// Starts a command as the first of a new group. The kernel kills it when the calling thread ends. The
-    /// parent-death signal is cleared by set-user-ID programs.
-    pub(super) fn start(command: &mut Command) -> io::Result<Self> {
-        set_pdeathsig(command.process_group(0), Signal::SIGKILL);
+    /// Starts a command as the first of a new group, with a mark for all that it starts. The kernel kills it when the
+    /// calling thread ends. The parent-death signal is cleared by set-user-ID programs.
+    pub(super) fn start(command: &mut Command, mark: Mark) -> io::Result<Self> {
+        before_exec(command.process_group(0), Signal::SIGKILL, move || {
+            mark.set();
+        });
         let mut child = command.spawn()?;
         let id = Pid::from_raw(child.id().cast_signed());
         match watch(id) {
             Ok(pidfd) => Ok(Self {
                 child,
                 id,
+                mark,
                 pidfd,
                 reaped: None,
             }),
@@ -108,11 +113,14 @@ impl Group {
         self.send(Signal::SIGCONT);
     }
 
-    /// Sends only the signal.
+    /// Sends only the signal. SIGKILL also reaches the processes that have left the group.
     pub(super) fn send(&self, signal: Signal) {
         if self.reaped.is_none() {
             // The error of a group that no longer exists does not matter.
             let _ = killpg(self.id, signal);
+            if signal == Signal::SIGKILL {
+                self.mark.kill_all();
+            }
         }
     }
 
@@ -143,13 +151,19 @@ impl Drop for Group {
 }
 
 /// Has the kernel send `signal` to the command when the thread that starts it ends.
+pub fn set_pdeathsig(command: &mut Command, signal: Signal) {
+    before_exec(command, signal, || {});
+}
+
+/// Sets the parent-death signal of a command, and calls `also`, which may only make system calls.
 #[expect(
     unsafe_code,
     reason = "the parent-death signal must be set between fork and exec"
 )]
-pub fn set_pdeathsig(command: &mut Command, signal: Signal) {
+fn before_exec(command: &mut Command, signal: Signal, also: impl Fn() + Send + Sync + 'static) {
     let parent = Pid::this();
     let set_signal = move || {
+        also();
         prctl::set_pdeathsig(signal)?;
         // The death of a parent before this call sends no signal.
         if getppid() == parent {
@@ -158,7 +172,7 @@ pub fn set_pdeathsig(command: &mut Command, signal: Signal) {
             Err(io::Error::from_raw_os_error(libc::ESRCH))
         }
     };
-    // SAFETY: between fork and exec only prctl and getppid are called, which are async-signal-safe; nothing is allocated.
+    // SAFETY: between fork and exec only prctl, getppid and setrlimit are called, which are async-signal-safe; nothing is allocated.
     unsafe {
         command.pre_exec(set_signal);
     }

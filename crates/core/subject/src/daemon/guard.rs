@@ -1,11 +1,11 @@
-//! A small process that kills a daemon's group and removes its directory if this program dies before it has done so.
+//! A small process that kills a daemon and removes its directory if this program dies before it has done so.
 //!
 //! The kernel's parent-death signal reaches only the daemon's first process. Processes that it has forked would live
-//! on, hold ports and memory, and spoil the next run. The guard reads from a pipe to which nobody writes and whose
-//! other end only this program has. The read ends when this program does, however it dies.
+//! on, hold ports and memory, and spoil the next run. The guard reads from a pipe whose other end only this program
+//! has. The read ends when this program does, however it dies.
 
 use std::ffi::OsStr;
-use std::io;
+use std::io::{self, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
@@ -15,11 +15,20 @@ use std::time::Duration;
 use load::clock;
 use nix::unistd::Pid;
 
-/// Kills the group `$1` and removes the directory `$2`, unless that is empty.
-const KILL_GROUP: &str = "kill -s KILL -- \"-$1\"; [ -z \"$2\" ] || rm -rf -- \"$2\"";
+use super::mark::Mark;
+
+/// Kills the group whose number was read, and the processes whose limits match `$1` until there are no new ones. Removes
+/// the directory `$2`, unless that is empty.
+const KILL_DAEMON: &str = r#"
+[ -z "$group" ] || kill -s KILL -- "-$group"
+while now=$(grep -ls -- "$1" /proc/[0-9]*/limits); [ "$now" != "$before" ]; do
+  before=$now
+  for file in $now; do pid=${file%/limits}; kill -s KILL "${pid#/proc/}"; done
+done
+[ -z "$2" ] || rm -rf -- "$2""#;
 
 /// Kills the group that the guard leads, the guard included.
-const KILL_OWN_GROUP: &str = "kill -s KILL 0";
+const KILL_OWN_GROUP: &str = "read -r end; kill -s KILL 0";
 
 #[derive(Debug)]
 pub(super) struct Guard {
@@ -27,12 +36,19 @@ pub(super) struct Guard {
 }
 
 impl Guard {
-    /// Starts a guard of the process group `group`. It also removes the directory `scratch`, unless the path is empty.
-    pub(super) fn for_group(group: Pid, scratch: &Path) -> io::Result<Self> {
-        Self::start(
-            KILL_GROUP,
-            &[group.to_string().as_ref(), scratch.as_os_str()],
-        )
+    /// Starts a guard of the processes with a mark, before the first of them. It also removes the directory `scratch`,
+    /// unless the path is empty.
+    pub(super) fn for_daemon(mark: Mark, scratch: &Path) -> io::Result<Self> {
+        let script = format!("read -r group; read -r end; {KILL_DAEMON}");
+        Self::start(&script, &[mark.pattern().as_ref(), scratch.as_os_str()])
+    }
+
+    /// Tells the guard the process group of the daemon.
+    pub(super) fn watch(&mut self, group: Pid) {
+        if let Some(pipe) = &mut self.shell.stdin {
+            // A guard that has ended kills nothing; the kernel still kills the first process.
+            let _ = writeln!(pipe, "{group}");
+        }
     }
 
     /// Starts a guard that leads a new process group, so that the group is guarded before it has its second process.
@@ -40,9 +56,9 @@ impl Guard {
         Self::start(KILL_OWN_GROUP, &[])
     }
 
-    fn start(at_the_end: &str, arguments: &[&OsStr]) -> io::Result<Self> {
+    fn start(script: &str, arguments: &[&OsStr]) -> io::Result<Self> {
         // The signals of a closing terminal must not end the guard before this program.
-        let script = format!("trap '' HUP INT TERM; read -r end; {at_the_end}");
+        let script = format!("trap '' HUP INT TERM; {script}");
         let shell = Command::new("/bin/sh")
             .args(["-c", &script, "drover-guard"])
             .args(arguments)

@@ -2,26 +2,24 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::fs::{File, Permissions};
+use std::fs::File;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::group::Group;
 use super::guard::Guard;
 use super::log::Log;
+use super::mark::Mark;
 use super::prepare::{LAST_LINES, Prepared};
 use super::process_name::ProcessName;
 use super::ready::{self, Failure};
+use super::scratch;
 use super::{Daemon, DaemonError, Endpoint, environment, tool};
 use crate::manifest::{Probe, placeholders};
 use crate::prometheus;
 use load::net::ports::ReservedPort;
-
-/// Longest path of a temporary directory: `sun_path` has 108 bytes, and 30 are added to the directory.
-const LONGEST_TEMPORARY: usize = 70;
 
 /// Name of a daemon's socket in its scratch directory.
 const SOCKET_NAME: &str = "daemon.sock";
@@ -109,15 +107,20 @@ impl LaunchSpec {
         command
             .stdout(log.try_clone().map_err(io("sharing its log"))?)
             .stderr(log);
-        let group = Group::start(&mut command).map_err(|problem| DaemonError::NotStarted {
-            name: self.name.clone(),
-            command: self.shown(),
-            remedy: self.remedy(&problem),
-            problem,
-        })?;
+        let mark = Mark::new();
         // Without a shell there is no guard; the kernel still kills the first process.
         let removes = self.removes.as_deref().unwrap_or(Path::new(""));
-        let guard = Guard::for_group(group.id(), removes).ok();
+        let mut guard = Guard::for_daemon(mark, removes).ok();
+        let group =
+            Group::start(&mut command, mark).map_err(|problem| DaemonError::NotStarted {
+                name: self.name.clone(),
+                command: self.shown(),
+                remedy: self.remedy(&problem),
+                problem,
+            })?;
+        if let Some(guard) = &mut guard {
+            guard.watch(group.id());
+        }
         Ok((group, guard))
     }
 
@@ -230,7 +233,7 @@ impl Prepared {
             "making its scratch directory in {} (set TMPDIR to a folder that exists)",
             std::env::temp_dir().display()
         );
-        let mut scratch = scratch().map_err(DaemonError::io(&self.name, doing))?;
+        let mut scratch = scratch::create().map_err(DaemonError::io(&self.name, doing))?;
         scratch.disable_cleanup(options.keep_scratch);
         let ports = ReservedPort::several(options.listen, self.manifest.ports())
             .map_err(io("finding a free port"))?;
@@ -400,36 +403,5 @@ impl Run<'_> {
             .map(|(name, value)| (name.into(), value.into()));
         environment.extend(extra);
         environment
-    }
-}
-
-fn scratch() -> io::Result<tempfile::TempDir> {
-    let usual = std::env::temp_dir();
-    let directory = if usual.as_os_str().len() > LONGEST_TEMPORARY {
-        PathBuf::from("/tmp")
-    } else {
-        usual
-    };
-    tempfile::Builder::new()
-        .prefix("drover-")
-        .permissions(Permissions::from_mode(0o700))
-        .tempdir_in(directory)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn nobody_else_may_look_into_the_directory_of_a_run() {
-        let directory = scratch().unwrap();
-        let mode = directory.path().metadata().unwrap().permissions().mode();
-        assert_eq!(mode & 0o777, 0o700);
-    }
-
-    #[test]
-    fn a_socket_path_fits_into_an_address() {
-        let path = scratch().unwrap().path().join("daemon.sock");
-        assert!(path.as_os_str().len() < 108, "{}", path.display());
     }
 }

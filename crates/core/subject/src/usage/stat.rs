@@ -26,6 +26,8 @@ pub(crate) struct Stat {
     pub(crate) cpu: Cpu,
     /// The time of children that the process has waited for, and of their children.
     pub(crate) children_cpu: Cpu,
+    /// Clock ticks from boot to its start.
+    pub(crate) started: u64,
 }
 
 impl Stat {
@@ -53,6 +55,8 @@ impl Stat {
             group,
             cpu: cpu()?,
             children_cpu: cpu()?,
+            // Field 22.
+            started: times.nth(4)??,
         })
     }
 
@@ -97,6 +101,11 @@ pub(crate) fn read_whole<'a>(file: &File, buffer: &'a mut [u8]) -> Option<&'a [u
     (length > 0).then_some(&buffer[..length])
 }
 
+/// Returns a process, if there is one with this id.
+pub(crate) fn read(pid: i32) -> Option<Stat> {
+    Stat::parse(&std::fs::read(format!("/proc/{pid}/stat")).ok()?)
+}
+
 /// Returns every visible process. A process that ends meanwhile is left out.
 pub(crate) fn all() -> impl Iterator<Item = Stat> {
     let entries = std::fs::read_dir("/proc")
@@ -119,7 +128,7 @@ mod tests {
     use proptest::prelude::*;
 
     const LINE: &[u8] =
-        b"4711 (a) b (c) S 12 4710 4710 0 -1 4194560 1 2 3 4 500 60 70 8 20 0 3 0 999 12345 678 18446744073709551615\n";
+        b"4711 (a) b (c) S 12 4710 4710 0 -1 4194560 1 2 3 4 500 60 70 8 20 0 3 0 12345 999 678 18446744073709551615\n";
 
     #[test]
     fn fields_count_from_the_last_parenthesis() {
@@ -131,6 +140,7 @@ mod tests {
         let cpu = |user, system| Cpu { user, system };
         assert_eq!((stat.cpu, stat.children_cpu), (cpu(500, 60), cpu(70, 8)));
         assert!(!stat.is_zombie());
+        assert_eq!(stat.started, 12_345);
     }
 
     #[test]

@@ -66,7 +66,8 @@ fn a_daemon_its_children_and_its_directory_go_with_a_harness_that_is_killed() {
 }
 
 #[test]
-fn a_daemon_dies_with_a_killed_harness_even_without_its_guard() {
+fn a_daemon_dies_with_a_killed_harness_without_its_guard_and_the_next_start_removes_its_directory()
+{
     let project = Project::with("orphaned", &script(ORPHANED));
     let mut orphanage = Orphanage::start(&project);
     kill(Pid::from_raw(orphanage.guards[0]), Signal::SIGKILL).unwrap();
@@ -76,7 +77,42 @@ fn a_daemon_dies_with_a_killed_harness_even_without_its_guard() {
     wait_until("the daemon is gone", || !is_running(orphanage.pids[0]));
     // Without the guard, nothing kills the child.
     let _ = kill(Pid::from_raw(orphanage.pids[1]), Signal::SIGKILL);
-    std::fs::remove_dir_all(orphanage.scratch).unwrap();
+    let next = Project::with("orphaned", &script(ORPHANED));
+    Orphanage::start(&next).kill_harness();
+    assert!(!orphanage.scratch.exists());
+}
+
+/// A daemon with a process that has been forked twice, leads a session of its own, and has no environment.
+const ESCAPED: &str = "echo $$ >>{dir}/pids; env -i setsid -f sh -c 'echo $$ >>{dir}/pids; exec sleep 1000'; echo {scratch} >{dir}/scratch; echo ready; sleep 1000";
+
+#[test]
+fn a_process_that_left_the_daemon_goes_with_a_harness_that_is_killed() {
+    let project = Project::with("orphaned", &script(ESCAPED));
+    let mut orphanage = Orphanage::start(&project);
+    orphanage.kill_harness();
+    let Orphanage { pids, guards, .. } = orphanage;
+    wait_until("the daemon, what left it and the guard are dead", || {
+        !pids.iter().chain(&guards).any(|pid| is_running(*pid))
+    });
+}
+
+#[tokio::test]
+async fn a_process_that_left_the_daemon_ends_when_it_is_stopped_and_when_it_is_killed() {
+    let project = Project::with("orphaned", &script(ESCAPED));
+    let file = project.dir("orphaned").join("pids");
+    let mut daemon = project.start("orphaned").await.unwrap();
+    let first = wait_for_pids(&file, 2);
+    daemon.signal(Signal::SIGKILL);
+    wait_until("the daemon is killed with what left it", || {
+        !first.iter().any(|pid| is_running(*pid))
+    });
+    daemon.start_again().unwrap();
+    let pids = wait_for_pids(&file, 4);
+    let report = daemon.stop().await;
+    assert_eq!(report.left, 0);
+    wait_until("what left the daemon is dead", || {
+        !pids.iter().any(|pid| is_running(*pid))
+    });
 }
 
 #[test]

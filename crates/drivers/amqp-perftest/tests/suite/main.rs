@@ -10,6 +10,7 @@ mod calibration;
 mod conformance;
 mod engines;
 mod lapin;
+mod left_over;
 mod mistakes;
 mod options;
 mod reference;

@@ -13,6 +13,7 @@ mod engines;
 mod goaway;
 mod held;
 mod latency;
+mod left_over;
 mod left_server;
 mod mistakes;
 mod overload;

@@ -6,6 +6,7 @@
 mod benchmark;
 mod calls;
 mod divided;
+mod left_over;
 mod lies;
 mod mistakes;
 mod peers;

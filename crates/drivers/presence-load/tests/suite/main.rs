@@ -8,6 +8,7 @@ mod calls;
 mod divided;
 mod faults;
 mod javascript_client;
+mod left_over;
 mod losses;
 mod mistakes;
 mod modes;

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::{latency, overview, thresholds_and_faults};
-use crate::regression::LinearFit;
+use crate::growth::{FIGURES, Growing, SIDES, Side};
 use crate::report::columns::{self, Column};
 use crate::report::comparison::{Comparison, Repetitions, level_id, level_name, numbered};
 use crate::report::distinct;
@@ -13,7 +13,7 @@ use crate::report::plain;
 use crate::report::table::{Head, Row, Table};
 use crate::result::RunResult;
 use crate::suite::Unreached;
-use crate::units::{self, NONE};
+use crate::units;
 
 /// Element ID of the section of levels that were not reached.
 pub(super) const UNREACHED: &str = "unreached";
@@ -96,10 +96,7 @@ fn outcomes(comparison: &Comparison<'_>, at: &[Repetitions<'_>]) -> Vec<Part> {
             thresholds_and_faults::thresholds(comparison, at),
         ),
         ("Faults", thresholds_and_faults::faults(comparison, at)),
-        (
-            "Growth under steady load, per 1,000 finished operations",
-            growth(comparison, at),
-        ),
+        ("Growth under steady load", growth(comparison, at)),
     ];
     let tables = tables.into_iter();
     tables
@@ -150,44 +147,44 @@ fn failures(comparison: &Comparison<'_>, at: &[Repetitions<'_>]) -> Option<Table
     (!kinds.is_empty()).then(|| Table::new("Failures by kind", head, rows))
 }
 
-/// Builds a row for each run with enough steady load: its growth against finished operations. Returns `None` if there
+/// Builds a row for each figure of each run with enough steady load: its growth and the verdict. Returns `None` if there
 /// is none.
 fn growth(comparison: &Comparison<'_>, at: &[Repetitions<'_>]) -> Option<Table> {
     let head = [
         Head::text("daemon"),
         Head::number("run"),
-        Head::number("samples"),
-        Head::number("finished"),
-        Head::number("RSS KiB"),
-        Head::number("first half"),
-        Head::number("second half"),
-        Head::number("open files"),
-        Head::number("first half"),
-        Head::number("second half"),
+        Head::text("figure"),
+        Head::number("per hour"),
+        Head::number("95 % interval, from"),
+        Head::number("to"),
+        Head::text("verdict"),
     ];
-    let rows = numbered(at).filter_map(|(repeated, index, run)| {
-        let growth = run.growth_under_load()?;
+    let figures = SIDES
+        .iter()
+        .flat_map(|side| FIGURES.iter().map(move |figure| (side, figure)));
+    let row = |(repeated, index, run): (&Repetitions<'_>, usize, &RunResult),
+               ((name, side), figure): (&(&str, Side), &Growing)| {
+        let trend = run.trend(*side, figure)?;
         let mut cells = vec![
             comparison.daemon(repeated.daemon),
             (index + 1).to_string(),
-            growth.samples.to_string(),
-            units::whole(growth.finished),
+            format!("{name}.{}", figure.key),
         ];
-        let rss = (growth.rss_bytes, growth.rss_bytes_halves);
-        cells.extend(slopes(rss, units::kib));
-        cells.extend(slopes((growth.fds, growth.fds_halves), units::significant));
+        let (from, to) = trend.interval;
+        cells.extend([trend.per_hour, from, to].map(|value| figure.unit.signed(value)));
+        cells.push(
+            if trend.proven() > 0.0 {
+                "grows"
+            } else {
+                "flat"
+            }
+            .to_owned(),
+        );
         Some(Row::new(Some(repeated.daemon), cells))
-    });
+    };
+    let rows =
+        numbered(at).flat_map(|run| figures.clone().filter_map(move |figure| row(run, figure)));
     Table::non_empty("Growth under steady load", head.into(), rows.collect())
-}
-
-/// Formats the slopes of a line and of its halves.
-fn slopes(
-    (line, halves): (LinearFit, [Option<f64>; 2]),
-    show: fn(f64) -> String,
-) -> impl Iterator<Item = String> {
-    let slopes = [Some(line.slope)].into_iter().chain(halves);
-    slopes.map(move |slope| slope.map_or(NONE.to_owned(), show))
 }
 
 /// Builds a row for each level that could not be measured, with its reason.
