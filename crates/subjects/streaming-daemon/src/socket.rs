@@ -85,6 +85,7 @@ unsafe fn own_descriptors(header: &libc::msghdr, message: &mut Message) {
                 }
             }
         }
+        // SAFETY: as CMSG_FIRSTHDR; `control` is a message of the same header.
         control = unsafe { libc::CMSG_NXTHDR(header, control) };
     }
 }
