@@ -4,11 +4,11 @@
 //! process that holds it has written its id into the file.
 
 use std::fs::{self, File, Permissions, TryLockError};
-use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use harness::output;
 use harness::progress::StepLine;
 use harness::signals::Signals;
@@ -98,6 +98,13 @@ fn take(path: &Path) -> anyhow::Result<File> {
             file
         }
     };
+    // A second name would be a file of this user that another one has linked here, and what follows empties it.
+    let found = file.metadata().with_context(failed)?;
+    ensure!(
+        found.is_file() && found.nlink() == 1,
+        "{}: is not a file of its own: remove it, or run with --force",
+        path.display()
+    );
     match file.try_lock() {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => return Err(Busy(holder(&file)).into()),
@@ -136,6 +143,20 @@ fn holder(file: &File) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_that_is_linked_to_the_lock_is_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let (own, lock) = (folder.path().join("own"), folder.path().join("lock"));
+        fs::write(&own, "precious").unwrap();
+        fs::hard_link(&own, &lock).unwrap();
+        let error = take(&lock).unwrap_err().to_string();
+        assert!(error.contains("not a file of its own"), "{error}");
+        fs::remove_file(&lock).unwrap();
+        std::os::unix::fs::symlink(&own, &lock).unwrap();
+        take(&lock).unwrap_err();
+        assert_eq!(fs::read_to_string(&own).unwrap(), "precious");
+    }
 
     #[tokio::test]
     async fn a_suite_starts_when_the_other_has_ended_and_names_it_until_then() {

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use anyhow::{Context as _, anyhow};
 use harness::cli::MergeOptions;
 use harness::failure::Failure;
-use harness::store::RESULT;
+use harness::store::{self, RESULT};
 use serde::Deserialize;
 
 use crate::driver_program;
@@ -55,7 +55,7 @@ fn driver_of(options: &MergeOptions) -> anyhow::Result<String> {
         .collect();
     parts.sort_unstable();
     let read =
-        |path: &PathBuf| -> Option<Part> { serde_json::from_slice(&fs::read(path).ok()?).ok() };
+        |path: &PathBuf| -> Option<Part> { serde_json::from_slice(&store::read(path).ok()?).ok() };
     let part = parts.iter().find_map(read).with_context(|| {
         format!("{folder}: has no complete shard-I/{RESULT}: name the folder of --result-dir, once a shard has ended")
     })?;

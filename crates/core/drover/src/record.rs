@@ -188,7 +188,7 @@ impl Record {
     /// The file can't be read, or is not a record.
     pub(crate) fn read(folder: &Path) -> anyhow::Result<Self> {
         let path = folder.join(FILE);
-        let text = std::fs::read(&path).with_context(|| format!("reading {}", path.display()))?;
+        let text = store::read(&path).with_context(|| format!("reading {}", path.display()))?;
         serde_json::from_slice(&text)
             .with_context(|| format!("{} is not the record of a suite", path.display()))
     }

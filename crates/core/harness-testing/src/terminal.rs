@@ -3,11 +3,11 @@
 use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::num::NonZero;
-use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, FromRawFd as _, OwnedFd};
 use std::process::{Child, Command, ExitStatus};
 use std::time::Duration;
 
-use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::fcntl::{FcntlArg, FdFlag, OFlag, fcntl};
 
 use crate::processes;
 
@@ -176,12 +176,9 @@ fn pair(rows: u16, columns: u16) -> (File, OwnedFd) {
     // SAFETY: openpty has just opened both, and nothing else owns them.
     let (user, program) = unsafe { (File::from_raw_fd(user), OwnedFd::from_raw_fd(program)) };
     fcntl(&user, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).unwrap();
-    for end in [user.as_raw_fd(), program.as_raw_fd()] {
-        // SAFETY: the descriptor is open. It must not be inherited: its last copy ends the terminal.
-        assert_eq!(
-            unsafe { libc::fcntl(end, libc::F_SETFD, libc::FD_CLOEXEC) },
-            0
-        );
+    for end in [user.as_fd(), program.as_fd()] {
+        // It must not be inherited: its last copy ends the terminal.
+        fcntl(end, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC)).unwrap();
     }
     set_size(&user, rows, columns);
     (user, program)

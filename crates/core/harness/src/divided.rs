@@ -442,7 +442,7 @@ impl DividedRun {
         let this = ProgramId::this(host);
         let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
         let program = |entry: fs::DirEntry| -> Option<ProgramId> {
-            let content = |entry: &fs::DirEntry| fs::read(entry.path()).ok();
+            let content = |entry: &fs::DirEntry| store::read(&entry.path()).ok();
             let name = entry.file_name();
             match name.to_str()? {
                 DAEMON => {
@@ -558,7 +558,8 @@ fn look(folder: &Path, name: &str) -> anyhow::Result<(Option<String>, Option<Vec
     for name in &names {
         let name = name.to_string_lossy();
         if let Some(part) = name.strip_prefix(FAILED) {
-            let reason = fs::read_to_string(folder.join(&*name)).unwrap_or_default();
+            let reason = store::read(&folder.join(&*name)).unwrap_or_default();
+            let reason = String::from_utf8_lossy(&reason);
             let part = if part == DAEMON_FOLDER {
                 "the part with the daemon".to_owned()
             } else {
@@ -571,7 +572,7 @@ fn look(folder: &Path, name: &str) -> anyhow::Result<(Option<String>, Option<Vec
         return Ok((None, None));
     }
     let path = folder.join(name);
-    match fs::read(&path) {
+    match store::read(&path) {
         Ok(content) => Ok((None, Some(content))),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok((None, None)),
         Err(error) => Err(anyhow!(error).context(format!("reading {}", path.display()))),

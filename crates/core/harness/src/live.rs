@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::store::Folder;
+use crate::store::{self, Folder};
 
 /// Name of the file: one [`LiveSecond`] a line, as JSON. It is removed at the end of the run.
 pub const LIVE: &str = "live.jsonl";
@@ -184,7 +184,7 @@ impl Tail {
     }
 
     fn read(&mut self) -> io::Result<u64> {
-        let mut file = File::open(&self.path)?;
+        let mut file = store::open(&self.path)?;
         // A shorter file is a new one.
         if file.metadata()?.len() < self.offset {
             self.offset = 0;

@@ -109,7 +109,7 @@ impl Ledgers {
     fn lines(&self) -> impl Iterator<Item = anyhow::Result<String>> {
         self.files.iter().flat_map(|path| {
             let reading = move || format!("reading {}", path.display());
-            let (lines, failed) = match File::open(path) {
+            let (lines, failed) = match store::open(path) {
                 Ok(file) => (Some(BufReader::new(file).lines()), None),
                 Err(error) => (None, Some(Err(error))),
             };
@@ -171,7 +171,7 @@ impl Rows {
         let file = match &mut self.file {
             Some(file) => file,
             None => {
-                let file = File::open(&self.path).with_context(reading)?;
+                let file = store::open(&self.path).with_context(reading)?;
                 self.file.insert(BufReader::with_capacity(READ_AHEAD, file))
             }
         };

@@ -3,14 +3,15 @@
 use std::io::{self, Write};
 
 use load::redact;
-use measure::report::{Format, terminal};
+use measure::report::{Format, plain, terminal};
 
-/// Writes text to stdout, with a line end and without the secrets in it. A closed pipe is not an error.
+/// Writes text to stdout, with a line end, without the secrets in it and without control characters. A closed pipe is
+/// not an error.
 ///
 /// # Errors
 /// Any other error of the system, such as a full disk.
 pub fn print(text: &str) -> io::Result<()> {
-    whole_lines(&mut io::stdout().lock(), &redact::text(text))
+    whole_lines(&mut io::stdout().lock(), &shown(text))
 }
 
 /// Writes text to stdout as it is, with a line end, for a program that reads it. The caller has refused secrets: a name
@@ -53,10 +54,16 @@ pub fn columns() -> Option<usize> {
     })
 }
 
-/// Writes a line to stderr, with a line end and without the secrets in it. Errors are ignored: there is nowhere left
-/// to report them.
+/// Writes a line to stderr, with a line end, without the secrets in it and without control characters. Errors are
+/// ignored: there is nowhere left to report them.
 pub fn note(text: &str) {
-    let _ = whole_lines(&mut io::stderr().lock(), &redact::text(text));
+    let _ = whole_lines(&mut io::stderr().lock(), &shown(text));
+}
+
+/// Returns text as a terminal may show it: a daemon, a file or another user chose parts of it.
+#[must_use]
+pub fn shown(text: &str) -> String {
+    plain(&redact::text(text))
 }
 
 fn whole_lines(to: &mut impl Write, text: &str) -> io::Result<()> {
@@ -80,6 +87,12 @@ mod tests {
         let (reader, mut writer) = io::pipe().unwrap();
         drop(reader);
         whole_lines(&mut writer, "a line").unwrap();
+    }
+
+    #[test]
+    fn text_of_others_controls_no_terminal() {
+        let text = "\u{1b}]0;title\u{7}\u{9b}2J\r\u{202e}a\nb";
+        assert_eq!(shown(text), " ]0;title  2J  a\nb");
     }
 
     #[test]

@@ -2,14 +2,15 @@
 //! level of a single run has the ID of its load (`100-3f2a91c0`), so that the numbers count repetitions of one load.
 
 use std::fs::{self, File, OpenOptions, Permissions, TryLockError};
-use std::io::{self, Write as _};
-use std::os::unix::fs::PermissionsExt as _;
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context as _, ensure};
 use load::redact;
 use measure::result::{RunResult, SCHEMA};
+use nix::fcntl::OFlag;
 use sha2::{Digest as _, Sha256};
 use tempfile::NamedTempFile;
 
@@ -227,12 +228,40 @@ pub fn rescue(result: &RunResult) -> anyhow::Result<PathBuf> {
     Ok(path)
 }
 
+/// Opens a file of a folder that others may have prepared. A pipe without a writer would keep the reader waiting, and a
+/// device never ends.
+///
+/// # Errors
+/// The error of the file system, or something else than a file.
+pub fn open(path: &Path) -> io::Result<File> {
+    let mut options = File::options();
+    // Without the flag, opening a pipe waits for its writer.
+    let options = options.read(true).custom_flags(OFlag::O_NONBLOCK.bits());
+    let file = options.open(path)?;
+    if file.metadata()?.is_file() {
+        Ok(file)
+    } else {
+        let problem = "it is not a regular file: name one, or remove it from the folder";
+        Err(io::Error::other(problem))
+    }
+}
+
+/// Reads a file as [`open()`] opens it.
+///
+/// # Errors
+/// As [`open()`], or the file cannot be read.
+pub fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let mut content = Vec::new();
+    open(path)?.read_to_end(&mut content)?;
+    Ok(content)
+}
+
 /// Reads a result.
 ///
 /// # Errors
 /// A file that can't be read or is not a complete result. The error has its path and the problem.
 pub fn read_result(path: &Path) -> anyhow::Result<RunResult> {
-    let text = fs::read(path).with_context(|| format!("reading {}", path.display()))?;
+    let text = read(path).with_context(|| format!("reading {}", path.display()))?;
     let mut result: RunResult = serde_json::from_slice(&text)
         .with_context(|| format!("{} is not a complete result", path.display()))?;
     ensure!(
@@ -256,13 +285,13 @@ pub fn read_result(path: &Path) -> anyhow::Result<RunResult> {
 pub(crate) fn check_sum(folder: &Path, name: &str) -> anyhow::Result<()> {
     let reading = |path: &Path| format!("reading {}", path.display());
     let sums = folder.join(SUMS);
-    let sums = fs::read_to_string(&sums).with_context(|| reading(&sums))?;
+    let sums = read(&sums).with_context(|| reading(&sums))?;
     let path = folder.join(name);
     let mut digest = Sha256::new();
-    let mut file = File::open(&path).with_context(|| reading(&path))?;
+    let mut file = open(&path).with_context(|| reading(&path))?;
     io::copy(&mut file, &mut digest).with_context(|| reading(&path))?;
     ensure!(
-        sums.contains(&sum(name, digest.finalize())),
+        String::from_utf8_lossy(&sums).contains(&sum(name, digest.finalize())),
         "{} was cut or changed: its SHA-256 is not the one in {SUMS}",
         path.display()
     );
@@ -476,6 +505,20 @@ mod tests {
         fs::write(folder.path().join("plain"), "").unwrap();
         write_whole(&folder.path().join("whole"), b"").unwrap();
         assert_eq!(mode("whole"), mode("plain"));
+    }
+
+    #[test]
+    fn a_pipe_or_a_device_that_somebody_has_laid_is_not_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        nix::unistd::mkfifo(&at(RESULT), nix::sys::stat::Mode::S_IRWXU).unwrap();
+        std::os::unix::fs::symlink("/dev/zero", at(SUMS)).unwrap();
+        fs::write(at(SECONDS), "a").unwrap();
+        let error = format!("{:#}", read_result(&at(RESULT)).unwrap_err());
+        assert!(error.contains("not a regular file"), "{error}");
+        let error = format!("{:#}", check_sum(folder.path(), SECONDS).unwrap_err());
+        assert!(error.contains(SUMS), "{error}");
+        assert_eq!(read(&at(SECONDS)).unwrap(), b"a");
     }
 
     #[test]

@@ -23,9 +23,14 @@ pub use formats::{
     summary, terminal,
 };
 
-/// Removes control characters from a text of a daemon or host, so that it cannot control the terminal.
-fn plain(text: &str) -> String {
-    text.replace(|letter: char| letter.is_control() && letter != '\n', " ")
+/// Replaces what would control a terminal, or the direction of text, by spaces: a daemon or host chose the text.
+#[must_use]
+pub fn plain(text: &str) -> String {
+    let controls = |letter: char| {
+        letter.is_control() && letter != '\n'
+            || matches!(letter, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    text.replace(controls, " ")
 }
 
 /// Returns each item once, in the order of its first appearance.

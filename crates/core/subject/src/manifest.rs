@@ -23,6 +23,7 @@ pub use service::Service;
 use placeholders::Phase;
 
 use load::document;
+use load::plan::check_folder_name;
 use load::trust::Untrusted;
 
 /// A description of how a daemon is built, run, probed and stopped, with its placeholders not yet expanded.
@@ -151,10 +152,17 @@ impl Manifest {
     /// Reads and checks `daemons/<name>/daemon.toml` in the first root that has it.
     ///
     /// # Errors
-    /// The file cannot be read, somebody else may have written it, it has an unknown key or a wrong value, or it names
-    /// an unknown placeholder.
+    /// The name is a path, the file cannot be read, somebody else may have written it, it has an unknown key or a wrong
+    /// value, or it names an unknown placeholder.
     pub fn load(roots: impl Into<Roots>, name: &str) -> Result<Self, ManifestError> {
         let roots = roots.into();
+        // A path would lead to a manifest of another project, and the results out of their folder.
+        check_folder_name("daemon", name).map_err(|invalid| ManifestError {
+            file: file(&roots, name),
+            key: None,
+            problem: invalid.problem,
+            remedy: "name a folder of daemons/; `drover list` shows them".to_owned(),
+        })?;
         let text = project::read(root_of(&roots, name), name)?;
         Self::parse(&text, &file(&roots, name))
     }

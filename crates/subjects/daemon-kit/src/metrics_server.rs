@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 use std::future::ready;
-use std::net::{self, SocketAddr};
+use std::net::{self, IpAddr, SocketAddr};
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -10,7 +10,8 @@ use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
-use hyper::header::{ALLOW, AUTHORIZATION, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE};
+use hyper::header::{ALLOW, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue, WWW_AUTHENTICATE};
+use hyper::http::uri::Authority;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode, server::conn::http1};
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -148,10 +149,17 @@ async fn serve_client<A>(client: TcpStream, peer: SocketAddr, answer: &impl Fn(P
 where
     A: Future<Output = Option<Page>>,
 {
-    let service =
-        service_fn(
-            |request| async move { Ok::<_, Infallible>(respond(&request, peer, answer).await) },
-        );
+    // Only pages of this machine's browsers reach a loopback address by a name of their own.
+    let is_loopback = client
+        .local_addr()
+        .is_ok_and(|address| address.ip().to_canonical().is_loopback());
+    let service = service_fn(|request| async move {
+        if is_loopback && !names_an_address(&request) {
+            let problem = "this is a loopback address: use it, or localhost, instead of a name\n";
+            return Ok(text(StatusCode::MISDIRECTED_REQUEST, problem));
+        }
+        Ok::<_, Infallible>(respond(&request, peer, answer).await)
+    });
     // An error here is the client's: it disconnected, or did not speak HTTP.
     let _ = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -160,6 +168,19 @@ where
         .half_close(true)
         .serve_connection(TokioIo::new(client), service)
         .await;
+}
+
+/// Returns true if a request names an address, `localhost` or nothing as its host. A web page whose own name leads to
+/// this machine names that.
+fn names_an_address(request: &Request<Incoming>) -> bool {
+    let Some(host) = request.headers().get(HOST) else {
+        return true;
+    };
+    let authority = Authority::try_from(host.as_bytes());
+    authority.is_ok_and(|authority| {
+        let name = authority.host().trim_matches(['[', ']']);
+        name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok()
+    })
 }
 
 async fn respond<A>(
@@ -239,7 +260,8 @@ mod tests {
                 ("GET /", "404", "try /metrics"),
                 ("POST /metrics", "405", "GET and HEAD"),
             ] {
-                let request = format!("{request} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+                let request =
+                    format!("{request} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
                 let response = exchange(address, &request).await;
                 let expected = format!("HTTP/1.1 {status}");
                 assert!(response.starts_with(&expected), "{request}{response}");
@@ -253,10 +275,37 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_page_of_another_name_is_refused_on_loopback() {
+        let server = MetricsServer::bind(([127, 0, 0, 1], 0).into(), "").unwrap();
+        let address = server.address().unwrap();
+        let requests = async {
+            for (host, status) in [
+                ("Host: 127.0.0.1:9090\r\n", "200"),
+                ("Host: [::1]:9090\r\n", "200"),
+                ("Host: LocalHost\r\n", "200"),
+                ("", "200"),
+                ("Host: rebound.example:9090\r\n", "421"),
+                ("Host: localhost.example\r\n", "421"),
+                ("Host: 127.0.0.1.example\r\n", "421"),
+                ("Host: \r\n", "421"),
+            ] {
+                let request = format!("GET /metrics HTTP/1.0\r\n{host}\r\n");
+                let response = exchange(address, &request).await;
+                let expected = format!("HTTP/1.0 {status}");
+                assert!(response.starts_with(&expected), "{request}{response}");
+            }
+        };
+        tokio::select! {
+            ended = server.serve(String::new) => panic!("{ended:?}"),
+            () = requests => {}
+        }
+    }
+
+    #[tokio::test]
     async fn a_client_that_ends_its_side_gets_its_page() {
         let server = MetricsServer::bind(([127, 0, 0, 1], 0).into(), "").unwrap();
         let address = server.address().unwrap();
-        let request = b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n";
+        let request = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n";
         let scrapes = async {
             let mut client = TcpStream::connect(address).await.unwrap();
             client.write_all(request).await.unwrap();
@@ -287,7 +336,7 @@ mod tests {
                 challenge: (!is_known).then_some("Basic realm=\"test\""),
             })
         };
-        let head = "GET /api HTTP/1.1\r\nHost: a\r\nConnection: close\r\n";
+        let head = "GET /api HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n";
         let scrapes = async {
             let refused = exchange(address, &format!("{head}\r\n")).await;
             assert!(

@@ -145,6 +145,9 @@ fn remove_stale(path: &Path, address: &UnixAddr) -> anyhow::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::process::CommandExt as _;
+    use std::process::Command;
+
     use super::*;
 
     const STREAM: UnixSocket = UnixSocket {
@@ -166,6 +169,25 @@ mod tests {
             let _socket = UnixSocket { mode, ..STREAM }.bind(&path).unwrap();
             let found = fs::metadata(&path).unwrap().permissions().mode();
             assert_eq!(found & 0o7777, mode);
+        }
+    }
+
+    #[test]
+    fn another_user_cannot_connect() {
+        if !nix::unistd::geteuid().is_root() {
+            return test_kit::skip("root, who alone can become another user");
+        }
+        let (folder, path) = path();
+        fs::set_permissions(folder.path(), Permissions::from_mode(0o711)).unwrap();
+        let script = "import socket, sys; socket.socket(socket.AF_UNIX).connect(sys.argv[1])";
+        for (mode, is_let_in) in [(0o600, false), (DEFAULT_MODE, false), (0o666, true)] {
+            let _socket = UnixSocket { mode, ..STREAM }.bind(&path).unwrap();
+            let mut client = Command::new("python3");
+            let client = client.args(["-c", script]).arg(&path).uid(65534).gid(65534);
+            let output = client.output().unwrap();
+            let errors = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.success(), is_let_in, "{mode:o}: {errors}");
+            assert!(is_let_in || errors.contains("PermissionError"), "{errors}");
         }
     }
 

@@ -67,7 +67,7 @@ pub(crate) fn receive(
 /// `header` must come from a successful recvmsg, and its control buffer must be alive. Must be called once: the
 /// descriptors change owners.
 unsafe fn own_descriptors(header: &libc::msghdr, message: &mut Message) {
-    // SAFETY (for all the CMSG calls): they stay within the control buffer, as its length says.
+    // SAFETY: this and the other CMSG calls stay within the control buffer, as its length says.
     let mut control = unsafe { libc::CMSG_FIRSTHDR(header) };
     while !control.is_null() {
         // SAFETY: not null, so a whole control header lies here, aligned to a word.
@@ -75,6 +75,7 @@ unsafe fn own_descriptors(header: &libc::msghdr, message: &mut Message) {
         if part.cmsg_level == libc::SOL_SOCKET && part.cmsg_type == libc::SCM_RIGHTS {
             // SAFETY: CMSG_LEN(0) only computes the size of a header.
             let bytes = part.cmsg_len - unsafe { libc::CMSG_LEN(0) } as usize;
+            // SAFETY: `control` is a whole header, whose data follows it.
             let data: *const i32 = unsafe { libc::CMSG_DATA(control) }.cast();
             for index in 0..bytes / size_of::<i32>() {
                 // SAFETY: the kernel wrote that many descriptors here, each new to this process.
@@ -85,6 +86,7 @@ unsafe fn own_descriptors(header: &libc::msghdr, message: &mut Message) {
                 }
             }
         }
+        // SAFETY: as CMSG_FIRSTHDR; `control` is a message of the same header.
         control = unsafe { libc::CMSG_NXTHDR(header, control) };
     }
 }

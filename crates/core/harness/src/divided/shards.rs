@@ -14,7 +14,7 @@ use serde::Deserialize;
 
 use super::{FAILED, MOST_SHARDS, Ready, START, names, shard_folder, shard_of_folder};
 use crate::live::{LIVE, LiveSecond, Tail};
-use crate::store::RESULT;
+use crate::store::{self, RESULT};
 
 /// The shards of a run.
 #[derive(Debug)]
@@ -164,7 +164,7 @@ impl Shard {
         if self.host.is_some() || !listed.contains(OsStr::new(&name)) {
             return 0;
         }
-        let text = fs::read(folder.join(name)).unwrap_or_default();
+        let text = store::read(&folder.join(name)).unwrap_or_default();
         let Ok(ready) = serde_json::from_slice::<Ready>(&text) else {
             return 0;
         };
@@ -177,7 +177,8 @@ impl Shard {
     fn read_seconds(&mut self, folder: &Path, listed: &BTreeSet<OsString>) -> Vec<LiveSecond> {
         let failed = format!("{FAILED}{}", self.index);
         if listed.contains(OsStr::new(&failed)) {
-            let reason = fs::read_to_string(folder.join(failed)).unwrap_or_default();
+            let reason = store::read(&folder.join(failed)).unwrap_or_default();
+            let reason = String::from_utf8_lossy(&reason).into_owned();
             self.enter(ShardState::Failed(reason));
             return Vec::new();
         }
@@ -198,7 +199,7 @@ impl Shard {
             self.enter(ShardState::Running);
         }
         if files.contains(OsStr::new(RESULT)) {
-            let text = fs::read(own.join(RESULT)).unwrap_or_default();
+            let text = store::read(&own.join(RESULT)).unwrap_or_default();
             let state = match serde_json::from_slice::<EndedShard>(&text) {
                 Ok(outcome) => {
                     self.operations = Some(outcome.operations);

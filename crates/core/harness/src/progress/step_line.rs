@@ -1,7 +1,6 @@
 //! Shows steps before a run that take a while: builds, and waits for locks.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use load::redact;
 use subject::daemon::Step;
 
 use super::line::columns;
@@ -46,7 +45,7 @@ impl StepLine {
             self.bar.suspend(|| output::note(&line));
         }
         if step.elapsed.as_secs() > 0 {
-            let now = redact::text(&now(step)).into_owned();
+            let now = output::shown(&now(step));
             self.bar
                 .set_message(now.chars().take(columns()).collect::<String>());
             self.bar.tick();
@@ -69,7 +68,7 @@ impl StepLine {
         }
         self.printed = printed;
         let line = if part == 0 { begin(step) } else { now(step) };
-        Some(redact::text(&line).into_owned())
+        Some(output::shown(&line))
     }
 }
 

@@ -5,6 +5,7 @@
 
 mod language;
 mod members;
+mod security;
 mod tree;
 
 use std::collections::BTreeSet;

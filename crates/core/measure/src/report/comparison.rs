@@ -259,7 +259,7 @@ pub(super) fn kinds(mut kinds: Vec<(String, u64)>, most: usize) -> String {
 pub(super) fn measured_values(thresholds: &[&ThresholdResult]) -> String {
     let values = thresholds.iter().map(|one| one.measured.as_deref());
     let values: Vec<&str> = values.map(|value| value.unwrap_or(units::NONE)).collect();
-    values.join(", ")
+    plain(&values.join(", "))
 }
 
 /// Formats a level: `10,000`, `500-per-s`; results of older versions have none.

@@ -5,6 +5,7 @@ mod best;
 mod capacity;
 mod ci;
 mod contents;
+mod hostile;
 mod page;
 
 use insta::assert_snapshot;

@@ -55,6 +55,20 @@ fn files_that_others_may_write_are_refused_before_any_command_runs() {
 }
 
 #[test]
+fn a_name_that_leads_out_of_the_project_is_refused_before_any_command_runs() {
+    let project = marking();
+    std::fs::rename(project.dir("marks"), project.root().join("marks")).unwrap();
+    let absolute = project.root().join("marks");
+    for name in ["../marks", absolute.to_str().unwrap()] {
+        let error = project.prepare(name).unwrap_err();
+        assert!(matches!(error, DaemonError::BadManifest(_)), "{error}");
+        let message = Daemon::check_tools(project.root(), name).unwrap_err();
+        assert!(message.to_string().contains("folder name"), "{message}");
+        assert!(!project.root().join("ran").exists());
+    }
+}
+
+#[test]
 fn a_link_to_a_folder_that_others_may_write_is_refused_as_that_folder() {
     use std::os::unix::fs::PermissionsExt as _;
     let project = marking();

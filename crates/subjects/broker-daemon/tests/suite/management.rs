@@ -21,7 +21,7 @@ const ENCODED: &str = "a%2Fb%20%22c%22%5C";
 fn ask(broker: &Broker, method: &str, path: &str, authorization: &str) -> (String, String) {
     let mut client = TcpStream::connect(&broker.metrics).unwrap();
     let request = format!(
-        "{method} {path} HTTP/1.1\r\nHost: broker\r\nConnection: close\r\nAuthorization: {authorization}\r\n\r\n"
+        "{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAuthorization: {authorization}\r\n\r\n"
     );
     client.write_all(request.as_bytes()).unwrap();
     let mut answer = String::new();

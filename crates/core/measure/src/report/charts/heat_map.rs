@@ -4,6 +4,7 @@ use super::drawn::{Drawn, axis};
 use super::timeline::Timeline;
 use crate::report::comparison::Repetitions;
 use crate::report::error::Error;
+use crate::report::plain;
 use crate::report::svg::{Chart, Heat, Scale};
 use crate::result::{RunResult, SeriesResult};
 use crate::tally;
@@ -95,7 +96,7 @@ fn chart(
         "Darker: more values in a cell, on a log scale up to {}.",
         units::count(heat.most())
     );
-    let id = format!("{}-heat-{series}-{}", timeline.id, repeated.daemon);
+    let id = format!("{}-heat-{}-{}", timeline.id, plain(series), repeated.daemon);
     let y = axis(format!("{name}, log scale"), scale.clone(), "ns");
     let chart = drawn.chart(id, title, &reading, timeline.axis(), y);
     timeline.mark(Chart {

@@ -47,7 +47,7 @@ pub(super) fn latency(timeline: &Timeline<'_>, series: &str) -> Chart {
     };
     let title = format!("{name} over time");
     let y = axis(format!("{name}, log scale"), scale, "ns");
-    let chart = drawing.finish(&format!("time-{series}"), title, reading, y);
+    let chart = drawing.finish(&format!("time-{}", plain(series)), title, reading, y);
     Chart { limits, ..chart }
 }
 

@@ -3,6 +3,7 @@
 use super::drawn::{Drawn, axis, has_repetitions};
 use crate::report::comparison::{Comparison, Repetitions};
 use crate::report::error::Error;
+use crate::report::plain;
 use crate::report::svg::{Chart, Mark, MarkKind, Point, Scale};
 use crate::result::RunResult;
 use crate::tally::Distribution;
@@ -44,7 +45,7 @@ pub(super) fn draw(
     } else {
         ""
     };
-    let id = format!("{id}-percentiles-{series}");
+    let id = format!("{id}-percentiles-{}", plain(series));
     Ok(drawn.chart(id, format!("{name}: percentiles"), reading, x, y))
 }
 

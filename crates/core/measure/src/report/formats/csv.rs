@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 
 use crate::metrics::OF_A_SECOND;
-use crate::report::distinct;
+use crate::report::{distinct, plain};
 use crate::result::{RunResult, Second};
 use crate::units::Unit;
 
@@ -15,7 +15,7 @@ use crate::units::Unit;
 pub fn render(results: &[RunResult]) -> String {
     let is_several = results.len() > 1;
     let columns = Columns::new(results);
-    let mut text = line(columns.head(is_several));
+    let mut text = line(&columns.head(is_several));
     for result in results {
         for second in &result.seconds {
             let mut cells = if is_several {
@@ -24,7 +24,7 @@ pub fn render(results: &[RunResult]) -> String {
                 Vec::new()
             };
             columns.add_cells(second, &mut cells);
-            text.push_str(&line(cells));
+            text.push_str(&line(&cells));
         }
     }
     text
@@ -98,13 +98,21 @@ impl<'a> Columns<'a> {
     }
 }
 
-fn line(cells: Vec<String>) -> String {
-    cells.into_iter().map(quoted).collect::<Vec<_>>().join(",") + "\n"
+fn line(cells: &[String]) -> String {
+    let cells = cells.iter().map(|cell| quoted(cell));
+    cells.collect::<Vec<_>>().join(",") + "\n"
 }
 
-/// Quotes a cell as required by RFC 4180.
-fn quoted(cell: String) -> String {
-    if cell.contains([',', '"', '\n', '\r']) {
+/// Quotes a cell as required by RFC 4180. A spreadsheet would calculate a name that begins as a formula does: an
+/// apostrophe makes it text.
+fn quoted(cell: &str) -> String {
+    let formula = if cell.starts_with(['=', '+', '-', '@']) {
+        "'"
+    } else {
+        ""
+    };
+    let cell = format!("{formula}{}", plain(cell));
+    if cell.contains([',', '"', '\n']) {
         format!("\"{}\"", cell.replace('"', "\"\""))
     } else {
         cell

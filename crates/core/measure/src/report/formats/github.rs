@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 
 use crate::report::conditions::{self, Condition, Outcome};
 use crate::report::facts::counted;
+use crate::report::plain;
 use crate::suite::Suite;
 
 /// Annotations of one severity that GitHub shows for a step.
@@ -93,10 +94,9 @@ fn command(commands: &mut String, severity: &str, title: &str, message: &str) {
     );
 }
 
-/// Escapes the message of a workflow command. A carriage return or a line end would end the command.
+/// Escapes the message of a workflow command. A line end would end the command.
 fn data(text: &str) -> String {
-    let text = text.replace('%', "%25");
-    text.replace('\r', "%0D").replace('\n', "%0A")
+    plain(text).replace('%', "%25").replace('\n', "%0A")
 }
 
 /// Escapes a property of a workflow command.

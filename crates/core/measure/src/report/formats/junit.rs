@@ -11,7 +11,7 @@ use std::time::Duration;
 use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
 
 use crate::report::conditions::{self, Condition, Outcome, Reason};
-use crate::report::distinct;
+use crate::report::{distinct, plain};
 use crate::suite::{Suite, Unreached};
 
 /// Renders the conditions of a suite.
@@ -47,7 +47,7 @@ pub fn render(suite: &Suite) -> String {
     }
     let times = report.test_suites.iter().filter_map(|suite| suite.time);
     report.time = Some(times.sum());
-    report.to_string().expect("every text is valid in XML")
+    plain(&report.to_string().expect("every text is valid in XML"))
 }
 
 /// Returns the test case of a condition. The case `verdict` has the time of its run, so that the sum is right.

@@ -6,6 +6,7 @@ use super::overview::common_level;
 use crate::report::compare::fair;
 use crate::report::comparison::Comparison;
 use crate::report::document::{Part, Section};
+use crate::report::plain;
 use contest::Contest;
 
 mod contest;
@@ -30,7 +31,7 @@ pub(in crate::report) fn facts(comparison: &Comparison<'_>) -> Facts {
     let suite = comparison.suite;
     let capacities = suite.capacities.iter();
     let mut facts: Facts = capacities
-        .map(|sentence| ("capacity", sentence.clone()))
+        .map(|sentence| ("capacity", plain(sentence)))
         .collect();
     facts.extend(failures::facts(comparison));
     let repeat = match comparison.measured().count() {

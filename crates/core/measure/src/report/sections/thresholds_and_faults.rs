@@ -21,7 +21,7 @@ pub(super) fn thresholds(comparison: &Comparison<'_>, at: &[Repetitions<'_>]) ->
                 (missed, all) => format!("MISSED in {missed} of {all} runs"),
             };
             let name = comparison.daemon(repeated.daemon);
-            let measured = plain(&measured_values(&outcomes));
+            let measured = measured_values(&outcomes);
             let cells = [name, plain(text), verdict, measured];
             rows.push(Row::new(Some(repeated.daemon), cells));
         }
