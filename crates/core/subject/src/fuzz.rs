@@ -37,10 +37,8 @@ pub fn prometheus(input: &[u8]) {
     let line = text.lines().next().unwrap_or_default();
     if prometheus::check_url(line).is_ok() {
         let shown = prometheus::without_user(line);
-        let authority = shown
-            .trim_start_matches("http://")
-            .split(['/', '?', '#'])
-            .next();
+        let (_, rest) = shown.split_once("://").expect("a URL has a scheme");
+        let authority = rest.split(['/', '?', '#']).next();
         assert!(!authority.unwrap_or_default().contains('@'), "{shown}");
     }
 }

@@ -1,6 +1,7 @@
 //! A fuzz target: the broker survives its clients, and keeps none of them.
 
 use std::rc::Rc;
+use std::sync::LazyLock;
 
 use amq_protocol::frame::{AMQPFrame, gen_frame, parse_frame};
 use amq_protocol::protocol::AMQPClass;
@@ -14,6 +15,9 @@ use crate::queue::ConnectionId;
 
 /// The clients.
 const CLIENTS: usize = 2;
+
+/// The settings, which take longer to make than a client to serve.
+static CONFIG: LazyLock<Config> = LazyLock::new(Config::default);
 
 /// Returns the octets of a client that logs in and opens channel 1.
 fn login() -> Vec<u8> {
@@ -82,7 +86,7 @@ pub(crate) fn clients(input: &[u8]) {
     let Some((&first, mut steps)) = input.split_first() else {
         return;
     };
-    let mut broker = Broker::new(Rc::new(Config::default()));
+    let mut broker = Broker::new(Rc::new(CONFIG.clone()));
     let ids: [ConnectionId; CLIENTS] = std::array::from_fn(|_| broker.connect(None).0);
     for (index, id) in ids.into_iter().enumerate() {
         if first >> index & 1 == 0 {

@@ -14,6 +14,12 @@ const HEADER: SegmentHeader = SegmentHeader {
     previous_len: 0,
 };
 
+/// Small segments, so that little space is reserved for each input.
+const OPTIONS: LogOptions = LogOptions {
+    segment_bytes: 64 << 10,
+    in_flight_bytes: 16 << 10,
+};
+
 /// A folder that is removed with all that is in it.
 struct Folder(PathBuf);
 
@@ -56,11 +62,11 @@ pub(crate) fn segment(input: &[u8]) {
     fs::create_dir_all(&folder.0).expect("a folder can be made");
     let name = folder.0.join(format!("{:016x}.log", HEADER.number));
     fs::write(name, segment).expect("a segment can be written");
-    let open = || Log::open(&folder.0, LogOptions::default(), || ());
+    let open = || Log::open(&folder.0, OPTIONS, || ());
     match open() {
         Ok((log, _)) => log.close().expect("the log can be closed"),
         Err(Error::Corrupt { .. } | Error::NotALog { .. }) => {
-            salvage(&folder.0, LogOptions::default()).expect("the log can be salvaged");
+            salvage(&folder.0, OPTIONS).expect("the log can be salvaged");
         }
         Err(Error::Version { .. }) => return,
         Err(error) => panic!("{error}"),
