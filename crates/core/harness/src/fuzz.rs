@@ -2,8 +2,11 @@
 
 use crate::processes;
 
+/// A target: its name, and the function that takes an input.
+type Target = (&'static str, fn(&[u8]));
+
 /// The targets of this crate.
-pub const TARGETS: &[(&str, fn(&[u8]))] = &[("message", processes::fuzz::message)];
+pub const TARGETS: &[Target] = &[("message", processes::fuzz::message)];
 
 #[cfg(test)]
 mod tests {

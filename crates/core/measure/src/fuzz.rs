@@ -12,8 +12,11 @@ use hdrhistogram::serialization::{Deserializer, Serializer as _, V2Serializer};
 use crate::result::RunResult;
 use crate::tally::{Distribution, histogram};
 
+/// A target: its name, and the function that takes an input.
+type Target = (&'static str, fn(&[u8]));
+
 /// The targets of this crate.
-pub const TARGETS: &[(&str, fn(&[u8]))] = &[("histogram", stored_histogram), ("result", result)];
+pub const TARGETS: &[Target] = &[("histogram", stored_histogram), ("result", result)];
 
 /// The bytes before the counts of a histogram.
 const HEADER: usize = 40;

@@ -5,8 +5,11 @@ use std::path::Path;
 use crate::manifest::Manifest;
 use crate::prometheus;
 
+/// A target: its name, and the function that takes an input.
+type Target = (&'static str, fn(&[u8]));
+
 /// The targets of this crate.
-pub const TARGETS: &[(&str, fn(&[u8]))] = &[("manifest", manifest), ("prometheus", prometheus)];
+pub const TARGETS: &[Target] = &[("manifest", manifest), ("prometheus", prometheus)];
 
 /// A manifest is accepted, or its error has a remedy.
 pub fn manifest(input: &[u8]) {

@@ -6,8 +6,11 @@ use std::sync::LazyLock;
 
 use libfuzzer_sys::fuzz_target;
 
+/// A target: its name, and the function that takes an input.
+type Target = (&'static str, fn(&[u8]));
+
 /// The targets of each crate.
-const CRATES: &[(&str, &[(&str, fn(&[u8]))])] = &[
+const CRATES: &[(&str, &[Target])] = &[
     ("amqp-client", amqp_client::fuzz::TARGETS),
     ("amqp-perftest", amqp_perftest::fuzz::TARGETS),
     ("broker-daemon", broker_daemon::fuzz::TARGETS),

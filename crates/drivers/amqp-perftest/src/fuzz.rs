@@ -7,8 +7,11 @@ use crate::engine::wire::{Event, Reader};
 use crate::ledger::{LedgerLine, MergedLedger};
 use crate::spec::SPEC;
 
+/// A target: its name, and the function that takes an input.
+type Target = (&'static str, fn(&[u8]));
+
 /// The targets of this crate.
-pub const TARGETS: &[(&str, fn(&[u8]))] = &[("ledger", ledger), ("wire", wire)];
+pub const TARGETS: &[Target] = &[("ledger", ledger), ("wire", wire)];
 
 /// Returns the events in the pieces of a stream, and true if it is malformed.
 fn read<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<String>, bool) {

@@ -8,8 +8,11 @@ use crate::protocol::presence::Incoming;
 use crate::protocol::transport::{Access, Endpoint, Kind, Side, Transport, TransportContext};
 use crate::protocol::websocket::Reader;
 
+/// A target: its name, and the function that takes an input.
+type Target = (&'static str, fn(&[u8]));
+
 /// The targets of this crate.
-pub const TARGETS: &[(&str, fn(&[u8]))] = &[
+pub const TARGETS: &[Target] = &[
     ("json", json),
     ("packet", packet),
     ("transport", transport),

@@ -3,8 +3,11 @@
 use crate::frame::{encode, whole_frame};
 use crate::stamp::StampHead;
 
+/// A target: its name, and the function that takes an input.
+type Target = (&'static str, fn(&[u8]));
+
 /// The targets of this crate.
-pub const TARGETS: &[(&str, fn(&[u8]))] = &[("frame", frame)];
+pub const TARGETS: &[Target] = &[("frame", frame)];
 
 /// A frame is found only when it is whole, and is the same after it was written again.
 pub fn frame(octets: &[u8]) {

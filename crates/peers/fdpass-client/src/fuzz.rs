@@ -2,8 +2,11 @@
 
 use crate::sse::{Fault, Reader};
 
+/// A target: its name, and the function that takes an input.
+type Target = (&'static str, fn(&[u8]));
+
 /// The targets of this crate.
-pub const TARGETS: &[(&str, fn(&[u8]))] = &[("event_stream", event_stream)];
+pub const TARGETS: &[Target] = &[("event_stream", event_stream)];
 
 /// Reads an answer up to its end or its first fault. Returns the records, their number, and true after the end marker.
 fn read<'a>(mut pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<u8>, u32, bool, Option<Fault>) {

@@ -2,8 +2,11 @@
 
 use crate::{broker, log};
 
+/// A target: its name, and the function that takes an input.
+type Target = (&'static str, fn(&[u8]));
+
 /// The targets of this crate.
-pub const TARGETS: &[(&str, fn(&[u8]))] = &[
+pub const TARGETS: &[Target] = &[
     ("broker", broker::fuzz::clients),
     ("segment", log::fuzz::segment),
 ];

@@ -6,8 +6,11 @@ use crate::faults::Fault;
 use crate::service::is_host;
 use crate::sink::count_heads;
 
+/// A target: its name, and the function that takes an input.
+type Target = (&'static str, fn(&[u8]));
+
 /// The targets of this crate.
-pub const TARGETS: &[(&str, fn(&[u8]))] = &[("request", request)];
+pub const TARGETS: &[Target] = &[("request", request)];
 
 /// Heads are counted alike, however they are divided into reads; a host has no white space; any fault has an answer.
 pub fn request(input: &[u8]) {

@@ -4,8 +4,11 @@ use serde_json::Value;
 
 use crate::{Answer, Request};
 
+/// A target: its name, and the function that takes an input.
+type Target = (&'static str, fn(&[u8]));
+
 /// The targets of this crate.
-pub const TARGETS: &[(&str, fn(&[u8]))] = &[("request", request)];
+pub const TARGETS: &[Target] = &[("request", request)];
 
 /// A request is a JSON object, and an answer is one line of JSON with the id of the request.
 pub fn request(line: &[u8]) {

@@ -7,8 +7,11 @@ use crate::engine::payload;
 use crate::engine::websocket::{Decoder, Fault, Message};
 use crate::socket::packet::{Packet, has_numeric_name, is_array, split_event};
 
+/// A target: its name, and the function that takes an input.
+type Target = (&'static str, fn(&[u8]));
+
 /// The targets of this crate.
-pub const TARGETS: &[(&str, fn(&[u8]))] = &[
+pub const TARGETS: &[Target] = &[
     ("packet", packet),
     ("polling", polling),
     ("websocket", websocket),

@@ -6,8 +6,11 @@ use crate::head::{HEAD, with_headers};
 use crate::openai::{Chat, Reading};
 use crate::request::{Parsed, Request, parse};
 
+/// A target: its name, and the function that takes an input.
+type Target = (&'static str, fn(&[u8]));
+
 /// The targets of this crate.
-pub const TARGETS: &[(&str, fn(&[u8]))] = &[("chat_events", chat_events), ("handoff", handoff)];
+pub const TARGETS: &[Target] = &[("chat_events", chat_events), ("handoff", handoff)];
 
 /// A payload that is whole is JSON, none of its beginnings is refused, and its headers are lines of one head.
 pub fn handoff(payload: &[u8]) {
