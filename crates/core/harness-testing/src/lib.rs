@@ -35,4 +35,4 @@ pub mod result;
 pub mod slurm;
 pub mod terminal;
 
-pub use test_kit::{metrics, operations, skip};
+pub use test_kit::{fuzz, metrics, operations, skip};

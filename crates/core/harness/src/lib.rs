@@ -11,6 +11,8 @@ pub mod divided;
 pub mod drivers;
 pub mod exporter;
 pub mod failure;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 pub mod launcher;
 pub mod live;
 pub mod merge;

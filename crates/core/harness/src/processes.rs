@@ -25,6 +25,8 @@ use tokio::sync::watch;
 
 use crate::divided::Start;
 
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzz;
 mod pipe;
 
 pub use pipe::Pipe;

@@ -12,6 +12,8 @@ pub mod document;
 pub mod driver;
 pub mod duration;
 pub mod event_loop;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 pub mod limits;
 pub mod net;
 pub mod number;

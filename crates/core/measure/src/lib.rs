@@ -14,6 +14,8 @@ mod connection_memory;
 pub mod counters;
 pub mod disturbance;
 pub mod exit;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 pub mod growth;
 pub mod imported;
 mod intact;

@@ -5,6 +5,8 @@
 //! [`headroom`] checks that both can hold a load.
 
 pub mod daemon;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 pub mod headroom;
 pub mod host;
 pub mod listeners;

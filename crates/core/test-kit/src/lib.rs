@@ -2,6 +2,7 @@
 //!
 //! - [`skip`]: reports a test that cannot run on this machine.
 //! - [`scaled`] and [`seed`]: how often a test repeats itself, and the numbers that it draws.
+//! - [`fuzz`]: replays the inputs of fuzz targets.
 //! - [`children`] and [`limit_open_files`]: find and limit running processes.
 //! - [`metrics`]: reads the metrics page of a program.
 //! - [`operations`]: the main function of the benches whose instructions are counted.
@@ -13,6 +14,7 @@ use std::fmt::Display;
 use std::fs::File;
 use std::io::Write as _;
 
+pub mod fuzz;
 pub mod metrics;
 pub mod operations;
 mod processes;

@@ -13,6 +13,8 @@ mod connect;
 pub mod driver;
 pub mod engine;
 mod findings;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 mod layout;
 mod ledger;
 mod nodes;

@@ -8,6 +8,8 @@ mod cli;
 mod driver;
 mod engine;
 mod findings;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 mod outcome;
 pub mod protocol;
 mod roles;

@@ -6,6 +6,8 @@
 mod broker;
 mod error;
 pub mod frame;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 pub mod session;
 pub mod stamp;
 mod topology;

@@ -3,6 +3,8 @@
 //! daemons give, byte for byte.
 
 pub mod client;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 pub mod handoff;
 pub mod sse;
 pub mod transcript;

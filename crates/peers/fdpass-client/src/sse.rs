@@ -194,7 +194,6 @@ impl Reader {
         if let Some(fault) = response.fault {
             return Err(fault);
         }
-        let progress = progress.map_err(Fault::Http)?;
         if response.rejected {
             return Ok(Seen {
                 rejected: true,
@@ -209,6 +208,8 @@ impl Reader {
         } else {
             self.read_body(&piece[piece.len() - response.unframed..], rest, take)?
         };
+        // Behind the records, which came before it.
+        let progress = progress.map_err(Fault::Http)?;
         seen.ended = progress.done.is_some();
         if progress.used < piece.len() {
             return Err(Fault::Trailing);

@@ -19,6 +19,8 @@ pub(crate) mod describe;
 pub(crate) mod direct;
 mod exchanges;
 mod expiry;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzz;
 mod handshake;
 mod life;
 mod memory;

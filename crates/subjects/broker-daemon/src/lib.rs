@@ -23,6 +23,8 @@ mod deliveries;
 mod exchange;
 mod failure;
 mod frame;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 mod incoming;
 pub mod log;
 mod management;

@@ -13,6 +13,8 @@
 mod error;
 mod folder;
 mod format;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzz;
 mod index;
 mod recover;
 mod salvage;

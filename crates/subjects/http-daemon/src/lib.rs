@@ -20,6 +20,8 @@ mod daemon;
 mod fair_queue;
 mod faults;
 mod files;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 mod listener;
 mod options;
 mod process;

@@ -139,7 +139,7 @@ fn check_host(version: Version, headers: &HeaderMap) -> Result<(), &'static str>
 
 /// Returns true for `uri-host [ ":" port ]` (RFC 9110, 7.2), and for an empty value, which stands for a target without
 /// authority.
-fn is_host(host: &[u8]) -> bool {
+pub(crate) fn is_host(host: &[u8]) -> bool {
     let Ok(host) = str::from_utf8(host) else {
         return false;
     };

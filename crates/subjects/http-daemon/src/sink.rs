@@ -261,7 +261,7 @@ impl Slot {
 }
 
 /// Counts the heads that end in these bytes. `matched` is the number of bytes of an end, CR LF CR LF, that came last.
-fn count_heads(matched: &mut u8, mut bytes: &[u8]) -> u32 {
+pub(crate) fn count_heads(matched: &mut u8, mut bytes: &[u8]) -> u32 {
     let mut heads = 0;
     loop {
         if *matched == 0 {

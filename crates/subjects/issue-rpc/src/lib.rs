@@ -21,6 +21,8 @@ mod client;
 mod code;
 mod direct;
 mod execute;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 mod operation;
 mod request;
 mod socket_path;

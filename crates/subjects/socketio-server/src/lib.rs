@@ -35,6 +35,8 @@ mod echo;
 // Public for `benches/frames.rs` alone.
 #[doc(hidden)]
 pub mod engine;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 mod server;
 mod session;
 mod socket;

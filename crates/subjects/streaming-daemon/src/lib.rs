@@ -19,6 +19,8 @@ mod clock;
 mod config;
 mod daemon;
 mod failure;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 mod handoff;
 mod head;
 mod incoming;

@@ -61,9 +61,12 @@ pub(crate) fn parse<'a, T: Default + Deserialize<'a>>(payload: &'a [u8]) -> Pars
     }
     match serde_json::from_str(text) {
         Ok(request) => Parsed::Whole(request),
-        Err(error) if error.classify() == Category::Eof => Parsed::Beginning,
-        Err(error) => last_of_equal_keys(text)
-            .map_or_else(|_| Parsed::Invalid(error.to_string()), Parsed::Whole),
+        Err(problem) => match last_of_equal_keys(text) {
+            Ok(request) => Parsed::Whole(request),
+            // Even if the beginning has a fault: a further key may replace it.
+            Err(error) if error.classify() == Category::Eof => Parsed::Beginning,
+            Err(_) => Parsed::Invalid(problem.to_string()),
+        },
     }
 }
 

@@ -391,6 +391,30 @@ fn scripts_can_be_run() {
 }
 
 #[test]
+fn every_fuzz_target_has_a_program() {
+    let package = "crates/core/test-kit/fuzz";
+    let manifest: Table = read(&root().join(package).join("Cargo.toml"))
+        .parse()
+        .expect("the manifest is TOML");
+    let programs = manifest["bin"].as_array().expect("there are programs");
+    let programs: BTreeSet<String> = programs
+        .iter()
+        .map(|program| program["name"].as_str().expect("it has a name").to_owned())
+        .collect();
+    let mut targets = BTreeSet::new();
+    for member in members() {
+        let inputs = member.folder.join("fuzz");
+        if inputs.is_dir() && !inputs.ends_with(package) {
+            for target in folders(&inputs) {
+                let target = target.file_name().expect("a folder has a name");
+                targets.insert(format!("{}-{}", member.name, target.display()));
+            }
+        }
+    }
+    assert_eq!(programs, targets);
+}
+
+#[test]
 fn rooms_point_one_way() {
     let members = members();
     let find = |name: &str| members.iter().find(|member| member.name == name);

@@ -32,6 +32,16 @@ impl ServerUrl {
     /// # Errors
     /// An invalid URL, another scheme, or a host that can't be resolved; `remedy` says what to write.
     pub fn parse(url: &str, schemes: &[(&str, bool)], remedy: &str) -> Result<Self, Invalid> {
+        Self::parse_with(url, schemes, remedy, resolve)
+    }
+
+    /// Parses a URL, and finds the address of its host and port with `resolve`.
+    pub(crate) fn parse_with(
+        url: &str,
+        schemes: &[(&str, bool)],
+        remedy: &str,
+        resolve: impl Fn(&str, u16) -> Result<SocketAddr, String>,
+    ) -> Result<Self, Invalid> {
         let shown = redact::uri(url);
         let wrong =
             |problem: &str| Invalid::new(format!("URL {shown}"), format!("{problem}: {remedy}"));

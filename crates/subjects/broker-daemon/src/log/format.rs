@@ -253,6 +253,14 @@ fn begin(out: &mut Vec<u8>, kind: u8, len: usize) {
     out.push(kind);
 }
 
+/// Appends a record with any content.
+#[cfg(any(test, fuzzing))]
+pub(super) fn append_content(out: &mut Vec<u8>, content: &[u8]) {
+    if let Some((kind, rest)) = content.split_first() {
+        append(out, *kind, &[rest]);
+    }
+}
+
 /// Appends a record.
 fn append(out: &mut Vec<u8>, kind: u8, fields: &[&[u8]]) {
     begin(out, kind, fields.iter().map(|field| field.len()).sum());
