@@ -296,7 +296,7 @@ mod tests {
             }
         };
         tokio::select! {
-            ended = server.serve(String::new) => panic!("{ended:?}"),
+            ended = server.serve(String::new, || None) => panic!("{ended:?}"),
             () = requests => {}
         }
     }
