@@ -68,7 +68,7 @@ fn reset_handoffs(subject: &Subject) -> io::Result<()> {
 
 #[test]
 fn a_reset_at_every_state_of_the_protocol_leaves_nothing() {
-    let get = |rest: &str| format!("GET {rest}\r\nHost: test\r\n\r\n").into_bytes();
+    let get = |rest: &str| format!("GET {rest}\r\nHost: localhost\r\n\r\n").into_bytes();
     let upgrade = "/socket.io/?EIO=4&transport=websocket HTTP/1.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
         Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==";
     on_each_daemon(|subject| {

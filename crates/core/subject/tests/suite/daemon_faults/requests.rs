@@ -59,7 +59,7 @@ pub(super) fn get(address: SocketAddr, path: &str) -> io::Result<String> {
     stream.set_read_timeout(Some(TIMEOUT))?;
     write!(
         stream,
-        "GET {path} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n"
+        "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
     )?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer)?;
