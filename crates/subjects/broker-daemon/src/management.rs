@@ -48,6 +48,7 @@ impl Management {
     pub(crate) async fn answer(self: Rc<Self>, request: PageRequest) -> Option<Page> {
         match request.path.as_str() {
             "/metrics" => Some(Page::metrics(self.metrics())),
+            "/healthz" => self.state.borrow().broker.problem().map(Page::problem),
             "/metrics/per-object" => Some(Page::metrics(self.metrics_per_object().await)),
             path => {
                 let rest = path.strip_prefix("/api/")?;

@@ -58,8 +58,9 @@ impl Page {
         }
     }
 
-    /// Creates the page of a daemon that cannot do its work.
-    fn problem(text: String) -> Self {
+    /// Creates the `/healthz` of a daemon that cannot do its work.
+    #[must_use]
+    pub fn problem(text: String) -> Self {
         Self {
             status: 503,
             content_type: "text/plain; charset=utf-8",

@@ -205,7 +205,10 @@ async fn serve_metrics(
         Some(server) => server
             .serve(
                 || connections.services().page(),
-                || socket_file.and_then(SocketFile::problem),
+                || {
+                    let unreachable = socket_file.and_then(SocketFile::problem);
+                    unreachable.or_else(|| connections.services().problem())
+                },
             )
             .await
             .map(|never| match never {}),

@@ -140,6 +140,14 @@ impl Services {
         }
     }
 
+    /// Returns why writes are refused.
+    pub(crate) fn problem(&self) -> Option<String> {
+        match self.current_health() {
+            Health::Healthy => None,
+            Health::ReadOnly { problem, .. } => Some(format!("writes are refused: {problem}")),
+        }
+    }
+
     fn status(&self) -> Answer {
         let Identity {
             database,

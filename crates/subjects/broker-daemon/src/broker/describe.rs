@@ -24,6 +24,12 @@ impl Broker {
         may
     }
 
+    /// Returns why the broker cannot do its work until it is started again.
+    pub(crate) fn problem(&self) -> Option<String> {
+        let problem = "the disk failed: nothing is stored until the broker is started again";
+        self.store.has_failed().then(|| problem.to_owned())
+    }
+
     /// Returns the alarms in effect.
     pub(crate) fn alarms(&self) -> Vec<&'static str> {
         let alarms = [

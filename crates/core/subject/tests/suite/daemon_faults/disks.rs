@@ -220,6 +220,7 @@ fn a_failing_disk_confirms_nothing_and_loses_nothing() {
             let process = subject.start();
             let strace = process.inject("fsync,fdatasync,openat2:error=EIO");
             let refused = subject.request().unwrap_err().to_string();
+            let health = || subject.page("/healthz").unwrap();
             match subject.protocol {
                 // The kernel may report success for the next sync although data is lost.
                 "amqp" => {
@@ -227,6 +228,7 @@ fn a_failing_disk_confirms_nothing_and_loses_nothing() {
                         subject.logged().contains("the disk failed")
                     });
                     assert_eq!(subject.metric("broker_disk_out"), 1);
+                    assert!(health().contains("the disk failed"), "{}", health());
                     drop(strace);
                     assert!(!subject.serves());
                     assert_eq!(process.stop(), Some(1));
@@ -236,8 +238,10 @@ fn a_failing_disk_confirms_nothing_and_loses_nothing() {
                 "issue" => {
                     assert!(refused.contains("disk I/O error"), "{refused}");
                     assert_eq!(subject.metric("issue_daemon_read_only"), 1);
+                    assert!(health().contains("disk I/O error"), "{}", health());
                     drop(strace);
                     wait_until("it writes again", || subject.serves());
+                    assert!(health().ends_with("ok\n"), "{}", health());
                     assert_eq!(process.stop(), Some(0));
                 }
                 _ => {
