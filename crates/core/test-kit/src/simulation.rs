@@ -11,6 +11,7 @@ use crate::{scaled, seed};
 /// # Panics
 /// Some steps fail: the message has their seed and the fewest of them that fail in the same way.
 #[track_caller]
+#[expect(clippy::print_stdout, reason = "the runner shows it with a failure")]
 pub fn simulate<S: Clone + Debug>(
     worlds: u64,
     draw: impl Fn(u64) -> Vec<S>,
@@ -24,6 +25,8 @@ pub fn simulate<S: Clone + Debug>(
         match run_caught(&steps, &run) {
             Ok(count) => sessions += count,
             Err(problem) => {
+                // It takes a while to find the fewest steps.
+                println!("DROVER_SEED={seed}: {problem}");
                 let fewest = shrink(steps, &problem, &run);
                 panic!(
                     "DROVER_SEED={seed}: {problem}\nthe {} steps that fail: {fewest:?}",
