@@ -631,6 +631,8 @@ impl Peer {
 
     /// Expects what the timeouts demand, after the daemon has done all it could.
     pub(crate) fn expire(&mut self) {
+        // A stalled stream may be ended with what the client sent behind it unread.
+        self.may_be_cut |= self.http2.is_some();
         let whole = self
             .requests
             .iter()
