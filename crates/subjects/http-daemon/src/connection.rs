@@ -67,7 +67,7 @@ pub(crate) struct Connection {
     blocked: Cell<bool>,
     /// True once a request is left without an answer: no write shows then that the client has left.
     stalled: Cell<bool>,
-    /// True once a request was answered without its body, of which more may come.
+    /// True once a request was answered before the end of its body.
     unread_body: Cell<bool>,
     /// True with HTTP/2, which has several requests at once: bytes between them are not a request head.
     multiplexed: Cell<bool>,

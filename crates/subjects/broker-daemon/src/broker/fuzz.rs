@@ -58,7 +58,7 @@ fn receive(broker: &mut Broker, id: ConnectionId, octets: &[u8]) {
     }
 }
 
-/// Reads what the broker sends to a client, all of which are frames.
+/// Reads what the broker sends to a client: frames only.
 fn read(broker: &mut Broker, id: ConnectionId) {
     if broker.connections.get(id).is_none() {
         return;

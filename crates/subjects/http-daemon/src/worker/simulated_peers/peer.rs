@@ -296,7 +296,7 @@ impl Body {
 enum Expected {
     /// A response with this status.
     Answer(u16, Body),
-    /// These bytes, of which a client that does not read may miss the rest, then the end.
+    /// These bytes, then the end. A client that does not read may miss the last of them.
     Bytes(Vec<u8>),
     /// Nothing, until the client leaves.
     Nothing,

@@ -102,7 +102,7 @@ impl Channel {
                 let (tag, consumer) = (deliver.delivery_tag, deliver.consumer_tag.as_str());
                 let Some((queue, no_ack)) = self.consumers.get(consumer).copied() else {
                     return Err(format!(
-                        "stranger: a delivery to {consumer}, which is no consumer"
+                        "stranger: a delivery to {consumer}, which is not a consumer"
                     ));
                 };
                 self.begin(Head::Delivery {
@@ -149,7 +149,7 @@ impl Channel {
                 let tag = cancel.consumer_tag.as_str();
                 if self.consumers.remove(tag).is_none() {
                     return Err(format!(
-                        "stranger: {tag} is cancelled, which is no consumer"
+                        "stranger: {tag} is cancelled, which is not a consumer"
                     ));
                 }
             }

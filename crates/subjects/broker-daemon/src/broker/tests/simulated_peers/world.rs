@@ -32,7 +32,7 @@ pub(crate) trait Server {
     fn restart(&mut self, gracefully: bool);
     /// Returns the number of connections that the broker knows.
     fn connection_count(&self) -> usize;
-    /// Checks what must hold when nobody has anything to do, and so many clients wait for answers.
+    /// Checks what must hold when nobody has anything to do and this many clients wait for answers.
     fn check_idle(&self, waiting: usize) -> Result<(), String>;
 }
 
