@@ -128,16 +128,13 @@ impl Connection {
     }
 
     /// Returns true if the client may still be sending at the end of the connection: it has sent a body that nobody
-    /// reads, or a further request when the daemon stops.
+    /// reads, or something behind what it waits for when the daemon ends the connection.
     pub(crate) fn has_unread(&self) -> bool {
         let flags = MsgFlags::MSG_PEEK | MsgFlags::MSG_DONTWAIT;
         let waiting = |socket: BorrowedFd<'_>| recv(socket.as_raw_fd(), &mut [0], flags);
-        match self.order.get() {
-            Order::TimedOut | Order::Expired | Order::Close => false,
-            Order::None | Order::Drain if self.unread_body.get() => true,
-            Order::None => false,
-            Order::Drain => self.with_socket(waiting).is_ok_and(|length| length > 0),
-        }
+        self.unread_body.get()
+            || self.order.get() != Order::None
+                && self.with_socket(waiting).is_ok_and(|length| length > 0)
     }
 
     /// Returns true if the client has ended its side of the connection, whatever it sent before.

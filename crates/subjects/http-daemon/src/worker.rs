@@ -167,21 +167,22 @@ impl Worker {
         };
         spawn_local(async move {
             let worker = &admitted.worker;
-            match serve(worker, &connection, secure).await {
-                Ended::Well if connection.has_unread() => {
+            let ended = serve(worker, &connection, secure).await;
+            if matches!(ended, Ended::TimedOut | Ended::Idle) {
+                worker.counts.add(Counter::Timeouts, 1);
+            }
+            match ended {
+                Ended::Well | Ended::Idle if !connection.has_unread() => {}
+                Ended::Well | Ended::Idle | Ended::Refused => {
                     Rc::clone(worker).close_gracefully(connection).await;
                 }
-                Ended::Well => {}
                 Ended::TimedOut => {
-                    worker.counts.add(Counter::Timeouts, 1);
                     if !secure {
                         worker.counts.answered(408, 1);
                         connection.write_raw(TOO_SLOW);
                     }
                     Rc::clone(worker).close_gracefully(connection).await;
                 }
-                Ended::Idle => worker.counts.add(Counter::Timeouts, 1),
-                Ended::Refused => Rc::clone(worker).close_gracefully(connection).await,
             }
         });
     }

@@ -147,6 +147,11 @@ impl World {
     /// Lets the time of all timeouts pass. Those that are idle or slow must be closed.
     async fn timeout(&mut self) -> Result<(), String> {
         self.settle().await;
+        // The rest of a preface that came in parts is looked at after 5 ms.
+        if self.peers.iter().flatten().any(Peer::speaks_http2) {
+            sleep(Duration::from_millis(6)).await;
+            self.settle().await;
+        }
         for peer in self.peers.iter_mut().flatten() {
             peer.expire();
         }

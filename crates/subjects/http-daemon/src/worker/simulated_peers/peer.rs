@@ -369,6 +369,10 @@ impl Peer {
         }
     }
 
+    pub(crate) fn speaks_http2(&self) -> bool {
+        self.http2.is_some()
+    }
+
     /// Makes a request, which is sent by [`send`](Self::send).
     pub(crate) fn request(&mut self, ask: Ask, id: u64) {
         if self.is_last || self.is_half_closed || self.has_ended || !self.withheld.is_empty() {
@@ -631,8 +635,6 @@ impl Peer {
 
     /// Expects what the timeouts demand, after the daemon has done all it could.
     pub(crate) fn expire(&mut self) {
-        // A stalled stream may be ended with what the client sent behind it unread.
-        self.may_be_cut |= self.http2.is_some();
         let whole = self
             .requests
             .iter()
