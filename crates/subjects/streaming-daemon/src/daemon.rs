@@ -1,6 +1,9 @@
 //! The daemon: its sockets, its shards, and its shutdown.
 
+use std::convert::Infallible;
+use std::future::pending;
 use std::path::PathBuf;
+use std::pin::pin;
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
@@ -126,27 +129,40 @@ impl Daemon {
                 .context("cannot set up a shard")?;
             shards.spawn(shard.run());
         }
-        let mut pages = JoinSet::new();
-        if let Some(server) = self.metrics {
-            let metrics = Arc::clone(&self.shared.metrics);
-            let page = MetricsPage::new();
-            let file = self.listener.file();
-            let problem = move || file.as_ref().and_then(|file| file.problem());
-            pages.spawn(server.serve(move || metrics.render(&page), problem));
-        }
+        // In this thread: in the runtime's threads, which use several heaps, memory for pages grows for hours.
+        let mut pages = pin!(serve_pages(self.metrics, &self.shared, &self.listener));
         tokio::select! {
             () = shutdown => {}
             Some(ended) = shards.join_next() => {
                 ended.context("a shard panicked")?.context("a shard failed")?;
                 bail!("a shard ended unexpectedly");
             }
-            Some(ended) = pages.join_next() => {
-                ended.context("the metrics server panicked")??;
-            }
+            failed = &mut pages => match failed? {},
         }
         self.listener.refuse_further();
         stop.send_replace(true);
-        finish_within(&mut shards, self.config.shutdown_grace, drop).await;
+        tokio::select! {
+            _ = finish_within(&mut shards, self.config.shutdown_grace, drop) => {}
+            failed = pages => match failed? {},
+        }
         Ok(self.shared.metrics.summary())
     }
+}
+
+async fn serve_pages(
+    server: Option<MetricsServer>,
+    shared: &Shared,
+    listener: &Listener,
+) -> anyhow::Result<Infallible> {
+    let Some(server) = server else {
+        return pending().await;
+    };
+    let page = MetricsPage::new();
+    let file = listener.file();
+    server
+        .serve(
+            || shared.metrics.render(&page),
+            || file.as_ref().and_then(|file| file.problem()),
+        )
+        .await
 }
