@@ -159,9 +159,12 @@ impl MergedLedger {
         }
     }
 
-    /// Adds the depth of the queues after the run.
+    /// Adds the depth of the queues after the run. One process reads it; of two that differ, none is known to be right.
     pub(crate) fn add_queues(&mut self, queues: QueueDepth) {
-        self.queues = Some(queues);
+        self.queues = match self.queues.take() {
+            Some(other) if other != queues => Some(QueueDepth { messages: None }),
+            _ => Some(queues),
+        };
     }
 
     /// Returns the reason why the messages in queues are unknown, if they are.

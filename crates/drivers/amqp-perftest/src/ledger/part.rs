@@ -59,7 +59,7 @@ pub(crate) enum LedgerLine {
 }
 
 /// The queues after the run.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct QueueDepth {
     /// Messages in them; `None` if it is unknown.
     pub(crate) messages: Option<u64>,
