@@ -32,9 +32,13 @@ impl fmt::Display for RequestId {
 impl<'de> Deserialize<'de> for RequestId {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let raw = <&RawValue>::deserialize(deserializer)?.get();
-        let is_scalar =
-            raw.starts_with(['"', '-']) || raw.starts_with(|c: char| c.is_ascii_digit());
-        if !is_scalar || raw.len() > MAX_ID {
+        // It is repeated in the answer, where a number beyond all ranges or half of a surrogate pair is not readable.
+        let is_readable = match raw.as_bytes()[0] {
+            b'"' => !raw.contains('\\') || serde_json::from_str::<String>(raw).is_ok(),
+            b'-' | b'0'..=b'9' => raw.parse().is_ok_and(f64::is_finite),
+            _ => false,
+        };
+        if !is_readable || raw.len() > MAX_ID {
             let problem = format!("request_id: write a text or a number of at most {MAX_ID} bytes");
             return Err(de::Error::custom(problem));
         }
@@ -133,7 +137,12 @@ impl Request {
     /// # Errors
     /// The line is not a request, or its arguments do not fit its operation. The answer says which field is wrong.
     pub fn parse(line: &[u8]) -> Result<Self, Box<Rejection>> {
-        let envelope: Envelope<'_> = serde_json::from_slice(line).map_err(|_| refuse_line(line))?;
+        // Serde would take the elements of an array for members.
+        let is_object = line.trim_ascii_start().starts_with(b"{");
+        let envelope: Envelope<'_> = is_object
+            .then(|| serde_json::from_slice(line).ok())
+            .flatten()
+            .ok_or_else(|| refuse_line(line))?;
         let request_id = envelope.request_id.clone();
         let reject = |code, error: String| {
             Box::new(Rejection {
@@ -193,14 +202,17 @@ fn refuse_line(line: &[u8]) -> Box<Rejection> {
     struct IdOnly {
         request_id: Option<RequestId>,
     }
+    let is_array = line.trim_ascii_start().starts_with(b"[");
     let found = serde_json::from_slice::<IdOnly>(line);
+    let found = found.ok().filter(|_| !is_array);
     let mut deserializer = serde_json::Deserializer::from_slice(line);
     let error = match serde_path_to_error::deserialize::<_, Envelope<'_>>(&mut deserializer) {
+        _ if is_array => "an array: write a JSON object".to_owned(),
         Err(error) => describe(&error),
         Ok(_) => "something follows the JSON object: write one per line".to_owned(),
     };
     Box::new(Rejection {
-        request_id: found.ok().and_then(|found| found.request_id),
+        request_id: found.and_then(|found| found.request_id),
         answer: Answer::failure(Code::InvalidRequest, &format!("not a request: {error}")),
     })
 }
@@ -251,12 +263,23 @@ mod tests {
         for (line, expected) in [
             ("", "EOF"),
             ("{}", "missing field `operation`"),
-            ("[1]", "invalid"),
+            (
+                r#"["ping",null,null,"me",null,null,null,null]"#,
+                "write a JSON object",
+            ),
             ("{\"operation\":\"ping\"} {}", "one per line"),
             (r#"{"operation":1}"#, "operation: invalid type"),
             (r#"{"operation":"ping","argz":1}"#, "argz"),
             (
                 r#"{"operation":"ping","request_id":[1]}"#,
+                "request_id: write a text or a number",
+            ),
+            (
+                r#"{"operation":"ping","request_id":1e999}"#,
+                "request_id: write a text or a number",
+            ),
+            (
+                r#"{"operation":"ping","request_id":"\ud800"}"#,
                 "request_id: write a text or a number",
             ),
             (
