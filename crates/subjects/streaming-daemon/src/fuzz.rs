@@ -1,5 +1,6 @@
 //! Fuzz targets: the payloads of handoffs, and the answers of a chat API.
 
+use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use crate::head::{HEAD, with_headers};
@@ -28,8 +29,9 @@ pub fn handoff(payload: &[u8]) {
     let is_blank = |byte: &u8| matches!(byte, 0 | b' ' | b'\t' | b'\n' | b'\r');
     let text: Vec<u8> = payload.iter().copied().filter(|byte| *byte != 0).collect();
     if !payload.iter().all(is_blank) {
-        let value: Value = serde_json::from_slice(&text).expect("a whole payload is JSON");
-        assert!(value.is_object());
+        // Numbers beyond the range of a value are JSON too.
+        serde_json::from_slice::<IgnoredAny>(&text).expect("a whole payload is JSON");
+        assert!(text.trim_ascii_start().starts_with(b"{"));
     }
     for end in 0..payload.len() {
         let beginning = parse::<Request<'_>>(&payload[..end]);
