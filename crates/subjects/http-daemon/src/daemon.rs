@@ -47,7 +47,6 @@ pub fn run(mut config: Config) -> anyhow::Result<()> {
     let (count, workers) = (server.processes.get(), server.workers());
     let resources = Resources {
         counters: Shared::new(count * workers)?,
-        // Before processes fork, so that its clock is calibrated once.
         page: Arc::new(MetricsPage::new()),
         limits: Limits {
             max: config.performance.max_connections.get(),
