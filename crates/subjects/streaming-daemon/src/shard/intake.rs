@@ -120,9 +120,10 @@ impl Shard {
         if shared.metrics.try_start_stream(shared.capacity) {
             self.begin(handoff.client, handoff.work, now);
         } else {
-            reject(&handoff.client);
             // More may be on its way from a client that has just connected.
-            self.linger(handoff.client);
+            if reject(&handoff.client) {
+                self.linger(handoff.client);
+            }
         }
     }
 
@@ -155,8 +156,10 @@ impl Shard {
     }
 }
 
-/// Responds with 503. A fresh socket accepts it at once; otherwise the close has to tell.
-fn reject(client: &OwnedFd) {
+/// Responds with 503. A fresh socket accepts it at once; otherwise the close has to tell. Returns false for a client that
+/// has left, and for a listening socket, on which a read would wait for ever.
+fn reject(client: &OwnedFd) -> bool {
     let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL;
-    let _ = send(client.as_raw_fd(), REFUSAL.as_bytes(), flags);
+    let sent = send(client.as_raw_fd(), REFUSAL.as_bytes(), flags);
+    matches!(sent, Ok(_) | Err(Errno::EAGAIN))
 }

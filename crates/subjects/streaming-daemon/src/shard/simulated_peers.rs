@@ -295,3 +295,15 @@ fn clients_get_their_own_streams_and_every_handoff_is_counted_once_whatever_they
     let sessions = simulate(WORLDS, draw, run);
     assert!(sessions > scaled(WORLDS), "{sessions} sessions");
 }
+
+#[test]
+fn a_listening_socket_beyond_the_capacity_is_closed_at_once() {
+    let hand_over = |(peer, rights)| {
+        let send = Event::Send(peer, Payload::Right, rights, usize::MAX);
+        [Step::Peer(Event::Connect(peer)), Step::Peer(send)]
+    };
+    let streams = (0..PEERS - 1).map(|peer| (peer, Rights::NarrowClient));
+    let all = streams.chain([(PEERS - 1, Rights::Listener)]);
+    // The last one was held for two seconds, for more that could come from it.
+    run(&all.flat_map(hand_over).collect::<Vec<_>>()).unwrap();
+}
