@@ -4,9 +4,10 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::thread;
 use std::time::Duration;
 
-use harness_testing::processes::{send, stop_for, wait_until};
+use harness_testing::processes::{send, wait_until};
 use harness_testing::program::{CompletedRun, Program, copy_program};
 use harness_testing::skip;
 use nix::sys::signal::Signal;
@@ -348,7 +349,11 @@ fn stops_of_the_driver_for_a_millisecond_each_are_named() {
     let mut run = Program::new(PROGRAM).args(load).start();
     run.wait_for("ok", 1);
     while run.child.try_wait().unwrap().is_none() {
-        stop_for(&run.child, Duration::from_millis(1));
+        for signal in [Signal::SIGSTOP, Signal::SIGCONT] {
+            send(&run.child, signal);
+            // Without a pause, one signal cancels the other.
+            thread::sleep(Duration::from_millis(1));
+        }
     }
     let ran = run.end();
     let warnings = ran.result["warnings"].as_array().unwrap();
