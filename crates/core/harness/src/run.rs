@@ -51,7 +51,7 @@ use load::workers::WorkerRange;
 use load::{clock, recorder};
 use subject::daemon::Prepared as PreparedDaemon;
 use subject::listeners::{self, Listeners, NotFound};
-use subject::{headroom, host};
+use subject::{disk, headroom, host};
 
 /// The daemon's metrics by name.
 type Gauges = BTreeMap<String, f64>;
@@ -292,13 +292,27 @@ async fn start<D: Driver>(
 ) -> anyhow::Result<Started> {
     let (load, settings, folder) = (prepared.load, prepared.settings, prepared.folder);
     let (processes, processes_warning) = match prepared.subject {
-        Subject::Launched(_) => (None, None),
+        Subject::Launched(_) => {
+            let apart = prepared.daemons.listeners_apart(&prepared.listeners);
+            (None, apart)
+        }
         Subject::External(external) => ExternalProcesses::open(external, &prepared.listeners),
     };
     let process = processes.as_ref().map(ExternalProcesses::describe);
     let (daemons, host) = (&prepared.daemons, &prepared.machine.hostname);
-    let monitoring =
-        |siblings: Vec<u32>| ResourceMonitor::open(daemons, D::SPEC, processes, siblings, folder);
+    // The parts of a divided run start together, and do not wait for the disk.
+    let is_local = prepared.listeners.iter().all(Result::is_ok);
+    let is_watched = load.description.writes_durably && is_local;
+    let disk = if is_watched && matches!(settings.part, Part::Whole) {
+        prepared.view.progress.step("watching the disk");
+        let watching = tokio::task::spawn_blocking(disk::Watch::open);
+        Some(unless_interrupted(signals, watching).await??)
+    } else {
+        None
+    };
+    let monitoring = |siblings: Vec<u32>| {
+        ResourceMonitor::open(daemons, D::SPEC, processes, siblings, disk, folder)
+    };
     let learned = &prepared.checked.learned;
     let target = &daemons.target;
     let starting = RunningLoad::start(&prepared.driver, load, settings, target, learned, host);

@@ -365,6 +365,7 @@ mod tests {
             count: 2,
             longest_ns: 30_000_000,
             total_ns: 60_000_000,
+            ..Stalls::default()
         };
         assert_eq!(run_second.stalls, Some(all));
     }

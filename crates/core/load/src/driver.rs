@@ -274,6 +274,8 @@ pub struct Description {
     pub opening: Option<Duration>,
     /// True if each worker uses a whole core on purpose, so that CPU use does not show how busy it is.
     pub busy_waits: bool,
+    /// True if the daemon syncs what it is sent to a disk before it answers, so that other users of that disk delay it.
+    pub writes_durably: bool,
     /// True if an operation may begin in one worker and end in another. If these are in different processes, outcomes
     /// are derived from the [ledgers](SharedOperations::ledger) of all. The last worker of the last shard must be one
     /// that ends operations, because it waits for the others.
@@ -314,6 +316,7 @@ impl Description {
             longest: Duration::ZERO,
             opening: None,
             busy_waits: false,
+            writes_durably: false,
             shares_operations: false,
             max_open_fds,
             open_at_once: max_open_fds,

@@ -52,6 +52,7 @@ pub struct Reactor {
     armed_for: u64,
     events: Vec<EpollEvent>,
     ready: usize,
+    was_interrupted: bool,
 }
 
 impl Reactor {
@@ -82,6 +83,7 @@ impl Reactor {
             armed_for: 0,
             events: vec![EpollEvent::empty(); BATCH],
             ready: 0,
+            was_interrupted: false,
         })
     }
 
@@ -161,12 +163,18 @@ impl Reactor {
             )?;
             self.armed_for = until;
         }
-        self.ready = match self.epoll.wait(&mut self.events, timeout) {
-            Ok(ready) => ready,
+        let waited = self.epoll.wait(&mut self.events, timeout);
+        self.was_interrupted = waited == Err(Errno::EINTR);
+        self.ready = match waited {
             Err(Errno::EINTR) => 0,
-            Err(error) => return Err(error.into()),
+            waited => waited?,
         };
         Ok(self.ready)
+    }
+
+    /// Returns true if a signal, or a stop of the process (signal(7)), ended the last wait.
+    pub(crate) fn was_interrupted(&self) -> bool {
+        self.was_interrupted
     }
 
     /// Returns one of the events of the last wait, or `None` for the timer and the waker.

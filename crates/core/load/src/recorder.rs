@@ -262,6 +262,16 @@ impl Recorder {
         state.stalls.promise(until, now, rests)
     }
 
+    /// Registers that the loop waits for events from `now` on.
+    pub(crate) fn waits(&self, now: u64) {
+        self.second.borrow_mut().stalls.waits(now);
+    }
+
+    /// Registers that a wait for events ended at `now`, because of a signal or a stop if it was `interrupted`.
+    pub(crate) fn woken(&self, now: u64, interrupted: bool) {
+        self.second.borrow_mut().stalls.woken(now, interrupted);
+    }
+
     /// Sends off every second that is over at `now`, and returns the end of the running one.
     pub fn tick(&self, now: u64) -> u64 {
         let mut state = self.second.borrow_mut();
@@ -327,13 +337,14 @@ impl CurrentSecond {
             measured.set_apart(&mut self.tally);
         }
         let clean = self.clean();
+        let thread = self.thread.take(now);
         let worker_second = WorkerSecond {
             worker: self.worker,
             second: self.second,
             tally: std::mem::replace(&mut self.tally, clean),
             active: self.active.take(),
-            thread: self.thread.take(now),
-            stalls: self.stalls.take(),
+            stalls: self.stalls.take(thread.wait_ns),
+            thread,
             ended,
         };
         // The collector outlives the workers, unless the run is aborted; then nobody needs the second.

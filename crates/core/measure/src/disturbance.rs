@@ -7,10 +7,16 @@ use serde::{Deserialize, Serialize};
 use crate::result::{Cost, Resources, Second};
 use crate::warning::WORKER_CPU_LIMIT_PCT;
 
+mod disk;
 mod warnings;
 
+pub use disk::{Disk, DiskSample};
 pub use warnings::Context;
 use warnings::OTHERS_INVALID_PCT;
+
+/// Shortest time between two samples that is judged, seconds. The kernel counts CPU time in ticks of 10 ms: in less
+/// time, one tick would already be more than the use of others that makes a result SUSPECT.
+const SHORTEST_SAMPLE_S: f64 = 0.1;
 
 /// Intervals in which a worker's loop did not run although operations were due, excluding its own work.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -21,6 +27,22 @@ pub struct Stalls {
     pub longest_ns: u64,
     /// Sum of all stalls, nanoseconds.
     pub total_ns: u64,
+    /// Time in shorter interruptions: the loop neither waited for events, nor worked, nor waited for a CPU,
+    /// nanoseconds.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub short_ns: u64,
+    /// Number of times that a signal or a stop ended a wait for events.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub interrupted: u64,
+}
+
+/// Returns true for a count that old results do not have.
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 impl Stalls {
@@ -31,6 +53,7 @@ impl Stalls {
             count: 1,
             longest_ns: ns,
             total_ns: ns,
+            ..Self::default()
         });
     }
 
@@ -39,11 +62,13 @@ impl Stalls {
         self.count += other.count;
         self.longest_ns = self.longest_ns.max(other.longest_ns);
         self.total_ns += other.total_ns;
+        self.short_ns += other.short_ns;
+        self.interrupted += other.interrupted;
     }
 
-    /// Returns itself, or `None` if there was no stall.
+    /// Returns itself, or `None` if there was no stall and no interruption.
     pub fn found(self) -> Option<Self> {
-        (self.count > 0).then_some(self)
+        (self != Self::default()).then_some(self)
     }
 }
 
@@ -118,6 +143,9 @@ pub struct Disturbance {
     /// Throttling by the quota of the daemon's control group, if that is another group.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub daemon_quota: Option<Throttled>,
+    /// The disk, if the daemon syncs what it is sent, and its disk is this machine's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub disk: Option<Disk>,
 }
 
 impl Disturbance {
@@ -150,7 +178,8 @@ impl Disturbance {
             // The first sample precedes the first start, and a short run has no pair that begins in its measured time.
             let counted_s = sample.at_s - before.at_s.max(from_s);
             let is_last = index + 2 == samples.len() && self.samples == 0;
-            if counted_s <= 0.0 || (counted_s < lasted_s / 2.0 && !is_last) {
+            let is_long = lasted_s >= SHORTEST_SAMPLE_S && counted_s > 0.0;
+            if !is_long || (counted_s < lasted_s / 2.0 && !is_last) {
                 continue;
             }
             let cpu = |side: Option<Cost>| side.map_or(0.0, |cost| cost.cpu_pct);
@@ -204,7 +233,7 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     #[test]
-    fn the_first_second_and_short_runs_are_judged() {
+    fn the_first_second_and_short_runs_are_judged_and_shorter_ones_have_no_sample() {
         let of = |at: &[f64], from_s| {
             let others = |at_s| Resources {
                 at_s,
@@ -222,6 +251,9 @@ mod tests {
         // Only a small part of the only sample is measured time.
         assert_eq!(of(&[-0.03, 1.0], 0.9), (1, Some(100.0)));
         assert_eq!(of(&[-0.03, 0.9], 1.0), (0, None));
+        // A tick of the kernel's CPU time is a large part of so short a time.
+        assert_eq!(of(&[-0.03, 0.05], 0.0), (0, None));
+        assert_eq!(of(&[-0.03, 0.97, 0.99], 0.0), (1, Some(97.0)));
     }
 
     #[test]

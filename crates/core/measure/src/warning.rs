@@ -38,6 +38,8 @@ pub enum Kind {
     NoisyHost,
     /// A counter of the driver and a counter of the daemon differ.
     CountsDisagree,
+    /// The daemon's counters could not be read before or after the load.
+    CountersUnread,
     /// A row of the audit failed: figures of the result contradict each other or the plan.
     Audit,
     /// The daemon asked its clients to send nothing for a while.
@@ -60,6 +62,8 @@ pub enum Kind {
     Imported,
     /// Other processes used CPU time during the run that daemon and driver could have used.
     OtherWork,
+    /// Other processes used the disk to which the daemon syncs what it is sent.
+    DiskBusy,
     /// A worker's loop did not run although operations were due.
     Stalled,
     /// The CPU quota of a control group throttled the driver or the daemon.
@@ -74,7 +78,8 @@ pub enum Kind {
     FaultsNotInjected,
     /// The resource use of a daemon that was already running is not known.
     DaemonNotMeasured,
-    /// The processes of a daemon that was already running changed during the run, or are not those that listen.
+    /// The processes of a daemon that was already running changed during the run, or the measured processes of a daemon
+    /// are not those that listen.
     DaemonProcesses,
     /// The rates include operations of the warm-up that ended late.
     WarmupBacklog,
@@ -118,6 +123,7 @@ impl Kind {
             Self::DebugBuild => ("debug build", Effect, Part),
             Self::NoisyHost => ("busy machine", Cause, Part),
             Self::CountsDisagree => ("counts disagree", Effect, Whole),
+            Self::CountersUnread => ("counters not read", Effect, Part),
             Self::Audit => ("audit", Effect, Whole),
             Self::Blocked => ("blocked publishers", Cause, Whole),
             Self::Duplicated => ("duplicates", Effect, Whole),
@@ -129,6 +135,7 @@ impl Kind {
             Self::RowsLost => ("lost rows", Effect, Part),
             Self::Imported => ("imported", Effect, Whole),
             Self::OtherWork => ("other processes", Cause, Part),
+            Self::DiskBusy => ("busy disk", Cause, Part),
             Self::Stalled => ("stalls", Effect, Part),
             Self::Throttled => ("CPU quota", Cause, Part),
             Self::DriverExhausted => ("driver's limits", Cause, Part),

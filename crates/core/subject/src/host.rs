@@ -11,7 +11,7 @@ use load::limits;
 
 mod control_groups;
 
-pub use control_groups::ControlGroups;
+pub use control_groups::{ControlGroups, Quotas};
 
 /// Returns the facts of this machine, of the source tree and of this build. `steal_pct` is known only after a run:
 /// [`StealTime`].

@@ -1,10 +1,11 @@
 //! Runs the daemon under test: its manifest, build, launch and readiness, and what it and its machine use.
 //!
 //! [`manifest`] describes a daemon, [`daemon`] builds, launches and stops it, [`listeners`] finds one that runs already,
-//! [`usage`] samples its process tree, [`prometheus`] reads its metrics page, [`host`] describes the machine, and
-//! [`headroom`] checks that both can hold a load.
+//! [`usage`] samples its process tree, [`prometheus`] reads its metrics page, [`host`] describes the machine, [`disk`]
+//! watches what others do to its disk, and [`headroom`] checks that both can hold a load.
 
 pub mod daemon;
+pub mod disk;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
 pub mod headroom;

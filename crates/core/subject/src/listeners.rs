@@ -118,10 +118,12 @@ pub fn are_held_by(target: &Target, processes: &BTreeSet<u32>) -> bool {
         && holders.into_values().flatten().collect::<BTreeSet<u32>>() == *processes
 }
 
-/// Returns true if `pid` is one of `roots` or descends from one.
+/// Returns the living processes of `holders` that are not one of `roots` and descend from none.
 #[must_use]
-pub fn descends(pid: u32, roots: &BTreeSet<u32>) -> bool {
-    has_ancestor(pid, roots, &parents())
+pub fn outside(holders: &BTreeSet<u32>, roots: &BTreeSet<u32>) -> BTreeSet<u32> {
+    let parents = parents();
+    let is_outside = |pid: &u32| parents.contains_key(pid) && !has_ancestor(*pid, roots, &parents);
+    holders.iter().copied().filter(is_outside).collect()
 }
 
 /// The listening sockets of one address.

@@ -71,6 +71,7 @@ impl Driver for Perftest {
                 idle_tail_s: idle_tail_s(plan),
                 ..inputs
             },
+            writes_durably: writes && settings.is_persistent(),
             shares_operations: settings.churn.is_none() && settings::consumers(plan) > 0,
             ..description
         })

@@ -17,8 +17,7 @@ use measure::units;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
-
-use crate::probe::Probe;
+use subject::disk::Probe;
 
 /// Operations of a round by a program are fewer by this factor: each starts a process.
 const PROGRAM_SHARE: u32 = 5;

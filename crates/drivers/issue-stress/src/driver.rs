@@ -36,6 +36,7 @@ impl Driver for IssueStress {
         Ok(Description {
             longest: plan.driver.timeout,
             opening: Some(OPENING),
+            writes_durably: plan.driver.scenario.writes(),
             ..Description::new(plan, &SPEC, sentence, spec::OPERATION, agents)
         })
     }

@@ -15,7 +15,6 @@ mod ledger;
 mod lists;
 mod outcome;
 pub mod peers;
-mod probe;
 mod settings;
 mod shared;
 mod smoke;

@@ -10,12 +10,12 @@ use load::clock;
 use load::driver::{Address, Target};
 use load::plan::{Invalid, Plan};
 use load::recorder::Recorder;
+use subject::disk::{Probe, disk_flushes};
 
 use crate::history::Span;
 use crate::ledger::{Ledger, Rows};
 use crate::outcome::count;
 use crate::peers::Peer;
-use crate::probe::{Probe, disk_flushes};
 use crate::settings::Settings;
 use crate::spec;
 

@@ -43,6 +43,7 @@ fn row(second: u64, values: &BTreeMap<&str, Vec<u64>>) -> Second {
             count: lags.len() as u64,
             longest_ns: lags.iter().map(|lag| lag >> 20).max().unwrap_or(0),
             total_ns: lags.iter().map(|lag| lag >> 20).fold(0, u64::wrapping_add),
+            ..Stalls::default()
         }
         .found(),
         worker_cpu_pct: lags.iter().map(|lag| *lag as f64).reduce(f64::max),

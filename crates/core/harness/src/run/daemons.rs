@@ -1,5 +1,6 @@
 //! Manages the daemons of a run: one, or several side by side that share the load, and the services that they use.
 
+use std::collections::BTreeSet;
 use std::future::{Future as _, poll_fn};
 use std::io::{self, BufRead as _, BufReader, BufWriter, Read, Write};
 use std::net::IpAddr;
@@ -15,7 +16,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::scrape::{Origin, ScrapeTarget};
-use super::{Subject, addresses};
+use super::{Subject, addresses, external};
 use crate::output;
 use crate::progress::Progress;
 use crate::signals::Signals;
@@ -23,6 +24,7 @@ use crate::store::Folder;
 use load::driver::Target;
 use load::plan::{Fault, Invalid, Plan};
 use subject::daemon::{Daemon, Endpoint, Options as LaunchOptions, Prepared, StopReport, Stopped};
+use subject::listeners::{self, Listeners, NotFound};
 use subject::prometheus::{self, without_user};
 
 /// Time that a daemon has to end once the user does not want to wait.
@@ -183,6 +185,37 @@ impl Daemons {
     /// Counts the daemons that may have a metrics page.
     pub(super) fn daemon_count(&self) -> usize {
         self.instances.len().max(self.pages.len())
+    }
+
+    /// Names the metrics page of a daemon, or the command that prints its counters.
+    pub(super) fn page(&self, index: usize) -> String {
+        let launched = self.instances.get(index);
+        let url = launched
+            .and_then(|instance| instance.daemon.endpoint().metrics.as_ref())
+            .or_else(|| self.pages.get(index));
+        match (url, launched) {
+            (Some(url), _) => without_user(url),
+            (None, Some(instance)) => format!("the counters of {}", instance.daemon.name()),
+            (None, None) => "its metrics page".to_owned(),
+        }
+    }
+
+    /// Returns a warning if processes outside the launched trees listen at the daemons' addresses.
+    pub(super) fn listeners_apart(
+        &self,
+        listening: &[Result<Listeners, NotFound>],
+    ) -> Option<Warning> {
+        let services = self.services.iter().map(|service| service.daemon.pid());
+        let launched: BTreeSet<u32> = self.pids().into_iter().chain(services).collect();
+        let holders = listening.iter().flat_map(|found| match found {
+            Ok(found) => found.holders.iter().copied().collect(),
+            Err(NotFound::Forwarder { pid, .. }) => BTreeSet::from([*pid]),
+            Err(_) => BTreeSet::new(),
+        });
+        let holders: BTreeSet<u32> = holders.collect();
+        let apart = listeners::outside(&holders, &launched);
+        let is_all = apart.len() == holders.len();
+        (!apart.is_empty()).then(|| Warning::listens_outside(&external::list(&apart), is_all))
     }
 
     /// Returns a note if a metrics page was given, and none of the counters that the driver compares was on it.

@@ -151,13 +151,9 @@ impl ExternalProcesses {
         }
         let are_named = !external.pids.is_empty();
         let other = are_named
-            .then(|| {
-                let other = holders
-                    .iter()
-                    .find(|pid| !listeners::descends(**pid, &roots));
-                other.map(|pid| Warning::other_process_listens(&list(&roots), &shown(*pid)))
-            })
-            .flatten();
+            .then(|| listeners::outside(&holders, &roots).first().copied())
+            .flatten()
+            .map(|pid| Warning::other_process_listens(&list(&roots), &shown(pid)));
         let roots = roots.into_iter().map(|pid| (pid, shown(pid)));
         let processes = Self {
             target: external.target.clone(),
@@ -264,7 +260,8 @@ fn shown(pid: u32) -> String {
     format!("{} (process {pid})", listeners::process_name(pid))
 }
 
-fn list(pids: &BTreeSet<u32>) -> String {
+/// Names processes with their programs.
+pub(super) fn list(pids: &BTreeSet<u32>) -> String {
     let shown: Vec<String> = pids.iter().copied().map(shown).collect();
     shown.join(", ")
 }

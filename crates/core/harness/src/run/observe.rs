@@ -93,6 +93,7 @@ impl Started {
         warnings.extend(self.monitor.changed_processes(origin));
         warnings.extend(self.faults.not_injected());
         warnings.extend(daemons.without_counters(spec, has_counters));
+        warnings.extend(self.monitor.unread_pages(daemons, spec));
         // Unix sockets have their own queues, which the watch reads.
         if daemons.target.sockets().is_empty()
             && let Some(system) = self.monitor.system()

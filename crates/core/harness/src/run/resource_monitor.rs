@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::Write as _;
 use std::time::Duration;
 
-use measure::disturbance::{Disturbance, Throttled};
+use measure::disturbance::{Disk, Disturbance, Throttled};
 use measure::result::{Cost, Resources, Second, ServiceResult, Usage};
 use measure::spec::Spec;
 use measure::system::{System, SystemSample};
@@ -19,7 +19,8 @@ use super::external::ExternalProcesses;
 use super::scrape::{self, Counted, DaemonCounters, Scrape, ScrapeTarget};
 use crate::store::Folder;
 use load::clock;
-use subject::host::ControlGroups;
+use subject::disk;
+use subject::host::{ControlGroups, Quotas};
 use subject::listeners::AcceptQueues;
 use subject::usage::{self, Machine, Others, Sampler};
 
@@ -38,10 +39,13 @@ pub(super) struct ResourceMonitor {
     external: Option<ExternalProcesses>,
     queues: Option<AcceptQueues>,
     machine: Option<Machine>,
+    disk: Option<disk::Watch>,
+    /// The disk before and after the load.
+    disk_found: Option<Disk>,
     others: Option<Others>,
-    driver_groups: ControlGroups,
+    driver_quotas: Quotas,
     /// Absent if the daemon is in the driver's groups, or if none of its processes is known.
-    daemon_groups: Option<ControlGroups>,
+    daemon_quotas: Option<Quotas>,
     snapshots: Vec<Snapshot>,
     /// A sample whose pages have not arrived yet.
     fetching: Option<(Snapshot, JoinHandle<Vec<Scrape>>)>,
@@ -107,6 +111,7 @@ impl ResourceMonitor {
         spec: &'static Spec,
         external: Option<ExternalProcesses>,
         siblings: Vec<u32>,
+        disk: Option<disk::Watch>,
         folder: &Folder,
     ) -> anyhow::Result<Self> {
         let before = scrape::fetch(daemons.scrape_targets(true)).await;
@@ -139,6 +144,8 @@ impl ResourceMonitor {
             // If the kernel does not report the queues, the column stays empty.
             queues: AcceptQueues::open(&daemons.target),
             machine: Machine::open(),
+            disk,
+            disk_found: None,
             // If the daemon's own CPU time is unknown, it would be attributed to others.
             others: if pids.is_empty() {
                 None
@@ -148,8 +155,10 @@ impl ResourceMonitor {
                 let own = own.chain(pids.iter().copied()).chain(services);
                 Others::open(&own.collect::<Vec<_>>())
             },
-            daemon_groups: daemon_groups.filter(|groups| *groups != driver_groups),
-            driver_groups,
+            daemon_quotas: daemon_groups
+                .filter(|groups| *groups != driver_groups)
+                .map(|groups| groups.quotas()),
+            driver_quotas: driver_groups.quotas(),
             services,
             snapshots: Vec::new(),
             fetching: None,
@@ -189,11 +198,8 @@ impl ResourceMonitor {
                 .others
                 .as_mut()
                 .and_then(|others| others.snapshot(at, own)),
-            driver_quota: self.driver_groups.throttled(),
-            daemon_quota: self
-                .daemon_groups
-                .as_ref()
-                .and_then(ControlGroups::throttled),
+            driver_quota: self.driver_quotas.throttled(),
+            daemon_quota: self.daemon_quotas.as_ref().and_then(Quotas::throttled),
             driver,
             daemon: sampled.filter(|sample| sample.processes > 0),
             services,
@@ -254,6 +260,11 @@ impl ResourceMonitor {
         let pages = pages.unwrap_or_default();
         self.note(&pages);
         self.daemon_counters.close(&pages);
+        if let Some(watch) = self.disk.take().filter(|_| !hurried) {
+            // The task ends early only with the runtime.
+            let found = tokio::task::spawn_blocking(move || watch.close()).await;
+            self.disk_found = found.ok();
+        }
     }
 
     /// Returns the daemons' counts, by the names of the driver's counters that are compared with them. If a daemon has
@@ -267,6 +278,15 @@ impl ResourceMonitor {
             }
         }
         counts
+    }
+
+    /// Returns the warnings about pages that could not be read before or after the load.
+    pub(super) fn unread_pages(&self, daemons: &Daemons, spec: &Spec) -> Vec<Warning> {
+        let compared: Vec<&str> = spec.compared().map(|(metric, _)| metric).collect();
+        let unread = self.daemon_counters.unread(&compared).into_iter();
+        unread
+            .map(|page| Warning::counters_unread(&daemons.page(page.index), page.answered_before))
+            .collect()
     }
 
     /// Returns what became of the processes of a daemon that ran already; `origin` is the instant of the first start.
@@ -381,6 +401,7 @@ impl ResourceMonitor {
         let disturbance = Disturbance {
             driver_quota: quotas(|snapshot| snapshot.driver_quota),
             daemon_quota: quotas(|snapshot| snapshot.daemon_quota),
+            disk: self.disk_found,
             ..Disturbance::from_seconds(seconds, &resources, cpus, from_s)
         };
         let usage = Usage {

@@ -95,6 +95,17 @@ struct InstanceCounters {
     incomplete: bool,
     /// True if the counts before the load are unknown.
     unknown: bool,
+    /// The page after the load, empty if it did not arrive; absent if it was not requested.
+    at_end: Option<Gauges>,
+}
+
+/// A page that could not be read before or after the load.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Unread {
+    /// The index of the daemon.
+    pub(super) index: usize,
+    /// True if the page could be read before the load.
+    pub(super) answered_before: bool,
 }
 
 impl DaemonCounters {
@@ -139,9 +150,31 @@ impl DaemonCounters {
     pub(super) fn close(&mut self, pages: &[Scrape]) {
         self.note(pages);
         for (index, instance) in self.daemons.iter_mut().enumerate() {
-            let arrived = |page: &Scrape| page.index == index && page.gauges.is_some();
-            instance.incomplete |= !pages.iter().any(arrived);
+            let page = pages.iter().find(|page| page.index == index);
+            instance.incomplete |= page.is_none_or(|page| page.gauges.is_none());
+            instance.at_end = page.map(|page| page.gauges.clone().unwrap_or_default());
         }
+    }
+
+    /// Returns the pages that could not be read before or after the load. A page that no longer has a number for one of
+    /// the `compared` metrics was not read either. A daemon that was down at the end was not asked.
+    pub(super) fn unread(&self, compared: &[&str]) -> Vec<Unread> {
+        let unread = |(index, instance): (usize, &InstanceCounters)| {
+            let at_end = instance.at_end.as_ref()?;
+            let InstanceCounters { first, before, .. } = instance;
+            let is_known =
+                |metric: &&str| first.contains_key(*metric) || before.contains_key(*metric);
+            let is_empty = at_end.is_empty();
+            let mut known = compared.iter().filter(|metric| is_known(metric));
+            let answered_before = known.any(|metric| !at_end.contains_key(*metric))
+                || (is_empty && !(first.is_empty() && before.is_empty()));
+            (answered_before || is_empty || instance.unknown).then_some(Unread {
+                index,
+                answered_before,
+            })
+        };
+        let daemons = self.daemons.iter().enumerate();
+        daemons.filter_map(unread).collect()
     }
 
     /// Returns the count of a metric over all daemons; `None` if no daemon has it, or the count before the load is
@@ -253,6 +286,43 @@ mod tests {
             daemon_counters.counted("handoffs"),
             Some(Counted { number, complete })
         );
+    }
+
+    #[test]
+    fn a_page_that_vanished_or_has_no_number_any_more_is_unread() {
+        let unread = |first: Option<f64>, last: Vec<Scrape>| {
+            let mut counters = DaemonCounters::open(1, vec![page(0, 0, first)]);
+            counters.close(&last);
+            let found = counters.unread(&["handoffs", "other"]).into_iter().next();
+            found.map(|unread| unread.answered_before)
+        };
+        let html = || Scrape {
+            gauges: Some(Gauges::new()),
+            ..page(0, 0, None)
+        };
+        // As `NaN` is parsed.
+        let without_a_number = || Scrape {
+            gauges: Some([("idle".to_owned(), 1.0)].into()),
+            ..page(0, 0, None)
+        };
+        let both_ends = vec![page(0, 0, Some(2.0))];
+        assert_eq!(unread(Some(1.0), both_ends), None);
+        for last in [page(0, 0, None), html(), without_a_number()] {
+            assert_eq!(unread(Some(1.0), vec![last]), Some(true));
+        }
+        for last in [page(0, 0, None), html(), page(0, 0, Some(2.0))] {
+            assert_eq!(unread(None, vec![last]), Some(false));
+        }
+        // A daemon that a fault has ended, and a user who did not wait.
+        assert_eq!(unread(Some(1.0), Vec::new()), None);
+        let mut restarted = opened();
+        restarted.restarted(0, 1);
+        restarted.close(&[page(0, 1, None), page(1, 0, Some(2.0))]);
+        let vanished = Unread {
+            index: 0,
+            answered_before: true,
+        };
+        assert_eq!(restarted.unread(&["handoffs"]), [vanished]);
     }
 
     #[test]

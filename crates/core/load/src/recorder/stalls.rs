@@ -13,12 +13,19 @@ const STALL_NS: u64 = 10_000_000;
 /// Shortest time between two readings of the thread's CPU time: the call takes 0.3 µs.
 const CPU_READ_NS: u64 = 1_000_000;
 
+/// Shortest interruption of a loop at work that counts: longer than the handling of interrupts between two of its
+/// instructions.
+const SHORT_NS: u64 = 2_000_000;
+
 /// Compares the turns of a loop with the times that it promised. Times are nanoseconds of CLOCK_MONOTONIC.
 #[derive(Debug)]
 pub(super) struct StallDetector {
     promised: Option<u64>,
     /// The time of the last reading of the thread's CPU time, and that CPU time.
     cpu: (u64, u64),
+    /// The end of the last wait for events, and the last reading of the CPU time before it.
+    woken: Option<u64>,
+    cpu_before: (u64, u64),
     stalls: Stalls,
 }
 
@@ -27,6 +34,8 @@ impl StallDetector {
         Self {
             promised: None,
             cpu: (0, clock::thread_cpu_ns()),
+            woken: None,
+            cpu_before: (0, clock::thread_cpu_ns()),
             stalls: Stalls::default(),
         }
     }
@@ -54,12 +63,71 @@ impl StallDetector {
         late.checked_sub(worked).filter(|held| *held > STALL_NS)
     }
 
+    /// Registers that a wait for events ended at `now`, because of a signal or a stop if it was `interrupted`.
+    pub(super) fn woken(&mut self, now: u64, interrupted: bool) {
+        self.stalls.interrupted += u64::from(interrupted);
+        self.woken = Some(now);
+        if now >= self.cpu_before.0 + CPU_READ_NS {
+            self.cpu_before = (now, clock::thread_cpu_ns());
+        }
+    }
+
+    /// Registers that the loop waits for events from `now` on. If it has worked for much less time than has passed since
+    /// the last wait, it was interrupted.
+    pub(super) fn waits(&mut self, now: u64) {
+        let Some(woken) = self.woken.take() else {
+            return;
+        };
+        let passed = now.saturating_sub(woken);
+        if passed <= SHORT_NS {
+            return;
+        }
+        let worked = clock::thread_cpu_ns().saturating_sub(self.cpu_before.1);
+        let held = passed.saturating_sub(worked);
+        // A longer one is a stall, which the next turn notices.
+        if (SHORT_NS..STALL_NS).contains(&held) {
+            self.stalls.short_ns += held;
+        }
+    }
+
     pub(super) fn add(&mut self, held_ns: u64) {
         self.stalls.add(held_ns);
     }
 
-    /// Returns the stalls since the last call.
-    pub(super) fn take(&mut self) -> Stalls {
-        std::mem::take(&mut self.stalls)
+    /// Returns the stalls since the last call. In that time the thread waited `wait_ns` for a CPU, which is no
+    /// interruption; if that is not known, neither are the interruptions.
+    pub(super) fn take(&mut self, wait_ns: Option<u64>) -> Stalls {
+        let stalls = std::mem::take(&mut self.stalls);
+        Stalls {
+            short_ns: stalls.short_ns.saturating_sub(wait_ns.unwrap_or(u64::MAX)),
+            ..stalls
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_in_which_a_loop_at_work_did_not_run_is_an_interruption_unless_it_waited_for_a_cpu() {
+        const MS: u64 = 1_000_000;
+        let found = |lasted_ns, wait_ns| {
+            let mut detector = StallDetector::new();
+            detector.woken(1_000 * MS, false);
+            detector.waits(1_000 * MS + lasted_ns);
+            detector.take(wait_ns).short_ns
+        };
+        // The test itself uses a little of the CPU time meanwhile.
+        assert!((4 * MS..=5 * MS).contains(&found(5 * MS, Some(0))));
+        assert_eq!(found(2 * MS, Some(0)), 0);
+        assert_eq!(found(5 * MS, Some(5 * MS)), 0);
+        assert_eq!(found(5 * MS, None), 0);
+        assert_eq!(found(50 * MS, Some(0)), 0, "it is a stall");
+        let mut detector = StallDetector::new();
+        detector.waits(9 * MS);
+        detector.woken(10 * MS, true);
+        let stalls = detector.take(Some(0));
+        assert_eq!((stalls.short_ns, stalls.interrupted), (0, 1));
     }
 }

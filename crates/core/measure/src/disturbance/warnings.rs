@@ -2,7 +2,7 @@
 //!
 //! All limits are defined here, each with its reason; `docs/src/reference/limits.md` lists them.
 
-use super::Disturbance;
+use super::{Disturbance, Stalls};
 use crate::units;
 use crate::warning::{Kind, Severity, WORKER_CPU_LIMIT_PCT, Warning};
 
@@ -13,6 +13,15 @@ const LONG_STALL_NS: u64 = 100_000_000;
 const STALLED_SUSPECT_PCT: f64 = 0.1;
 /// Share of the workers' time in stalls above which a result is INVALID, in percent: the share that a p99 ignores.
 const STALLED_INVALID_PCT: f64 = 1.0;
+/// Share of the workers' time in interruptions shorter than a stall above which a result is SUSPECT, in percent. An
+/// idle machine has none.
+const SHORT_SUSPECT_PCT: f64 = 1.0;
+/// Share of the workers' time in interruptions shorter than a stall above which a result is INVALID, in percent: a
+/// tenth, as for the driver's lateness.
+const SHORT_INVALID_PCT: f64 = 10.0;
+/// Interrupted waits of a worker in a second above which a result is SUSPECT. A driver that nobody stops or traces has
+/// none, whatever the daemon does.
+const INTERRUPTED_SUSPECT: f64 = 1.0;
 /// CPU use of other processes above which a result is SUSPECT, in percent of the CPUs that daemon and driver may use.
 /// It is twice the use of an idle machine with a desktop, and more than the 3 % that a comparison calls a difference.
 const OTHERS_SUSPECT_PCT: f64 = 5.0;
@@ -68,9 +77,11 @@ impl Disturbance {
         let found = [
             self.unsampled(),
             self.other_work(context),
+            self.disk.and_then(|disk| disk.warning()),
             self.throttled(),
             self.daemon_throttled(),
             self.stalled(context),
+            self.stopped_shortly(context),
             self.full_worker(context),
             self.shared_cpus(context),
             self.unfilled(context),
@@ -94,8 +105,8 @@ impl Disturbance {
     fn unsampled(&self) -> Option<Warning> {
         let is_unsampled = self.samples == 0 && self.seconds > 0;
         is_unsampled.then(|| {
-            let message = "the measured time is too short to be judged: no sample of other processes' CPU time lies in it".to_owned();
-            Kind::OtherWork.warning(Severity::Suspect, message, "measure for at least a second")
+            let message = "the measured time is too short to be judged: no sample of other processes' CPU time lies in it";
+            Kind::OtherWork.suspect(message, "measure for at least a second")
         })
     }
 
@@ -172,7 +183,7 @@ impl Disturbance {
 
     /// Checks for stalls of the workers' loops.
     fn stalled(&self, context: &Context) -> Option<Warning> {
-        let stalls = self.stalls.found()?;
+        let stalls = Some(self.stalls).filter(|stalls| stalls.count > 0)?;
         let workers = context.workers.max(1);
         let time_ns = (self.seconds * workers) as f64 * 1e9;
         let share = 100.0 * stalls.total_ns as f64 / time_ns.max(1.0);
@@ -190,6 +201,29 @@ impl Disturbance {
             "workers of the driver stalled {count} times although operations were due: the longest {longest}, {total} in total, {share} of their time"
         );
         let hint = "check whether the driver was stopped or other processes used its CPUs; operations that ended during a stall have times caused by the driver: give it its own cores and repeat";
+        Some(Kind::Stalled.warning(severity, message, hint))
+    }
+
+    /// Checks for interruptions of the workers' loops that are shorter than a stall, and come often.
+    fn stopped_shortly(&self, context: &Context) -> Option<Warning> {
+        let Stalls {
+            short_ns,
+            interrupted,
+            ..
+        } = self.stalls;
+        let worker_seconds = (self.seconds * context.workers.max(1)).max(1) as f64;
+        let share = 100.0 * short_ns as f64 / (worker_seconds * 1e9);
+        let is_interrupted = interrupted as f64 > INTERRUPTED_SUSPECT * worker_seconds;
+        let by_waits = is_interrupted.then_some(Severity::Suspect);
+        let severity =
+            Severity::above(share, SHORT_SUSPECT_PCT, SHORT_INVALID_PCT).max(by_waits)?;
+        let message = format!(
+            "workers of the driver were stopped for short times: {} in total, {} of their time, while they were at work; {} of their waits for events were interrupted",
+            units::duration(short_ns),
+            units::percent(share),
+            units::count(interrupted)
+        );
+        let hint = "check what stops the driver (signals, a debugger or tracer, a frozen control group): every time that is measured includes these stops";
         Some(Kind::Stalled.warning(severity, message, hint))
     }
 
@@ -262,7 +296,7 @@ impl Disturbance {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Stalls, Throttled};
+    use super::super::Throttled;
     use super::*;
     use Severity::{Invalid, Note, Suspect};
 
@@ -285,6 +319,7 @@ mod tests {
                     count,
                     longest_ns: longest_ms * MS,
                     total_ns: total_ms * MS,
+                    ..Stalls::default()
                 },
                 ..Disturbance::default()
             };
@@ -312,6 +347,31 @@ mod tests {
             let found = of(seconds, workers, count, longest, total);
             assert_eq!(found, expected, "{count} in {seconds} s, {longest} ms");
         }
+    }
+
+    #[test]
+    fn stops_shorter_than_a_stall_are_judged_by_their_share_and_by_interrupted_waits() {
+        let of = |short_ms, interrupted| {
+            let found = Disturbance {
+                seconds: 5,
+                stalls: Stalls {
+                    short_ns: short_ms * MS,
+                    interrupted,
+                    ..Stalls::default()
+                },
+                ..Disturbance::default()
+            };
+            let context = Context {
+                workers: 2,
+                ..Context::default()
+            };
+            severity(&found, &context, Kind::Stalled)
+        };
+        // An idle machine, and a stop of a few milliseconds.
+        assert_eq!([of(0, 0), of(5, 1)], [None, None]);
+        assert_eq!([of(101, 0), of(1_001, 0)], [Some(Suspect), Some(Invalid)]);
+        // Stops of a worker that waits for its daemon.
+        assert_eq!([of(0, 10), of(0, 11)], [None, Some(Suspect)]);
     }
 
     #[test]
@@ -352,6 +412,19 @@ mod tests {
                 "{cpus} CPUs, {own} % and {others} %, {worker:?}"
             );
         }
+    }
+
+    #[test]
+    fn a_run_without_a_sample_is_suspect_and_one_with_a_sample_is_not() {
+        let of = |seconds, samples| {
+            let found = Disturbance {
+                seconds,
+                samples,
+                ..Disturbance::default()
+            };
+            severity(&found, &Context::default(), Kind::OtherWork)
+        };
+        assert_eq!([of(1, 0), of(1, 1), of(0, 0)], [Some(Suspect), None, None]);
     }
 
     #[test]

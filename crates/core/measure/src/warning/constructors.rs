@@ -290,6 +290,23 @@ impl Warning {
         )
     }
 
+    /// Reports that a daemon's counters could not be read before or after the load, so that they are not compared with
+    /// the driver's, or only as a bound.
+    pub fn counters_unread(page: &str, answered_before: bool) -> Self {
+        let hint = "a page has to answer within 1 s in the Prometheus text format; see the daemon's log, or leave the page out";
+        if answered_before {
+            Kind::CountersUnread.suspect(
+                format!("the daemon's counters could not be read after the load, and could before: {page}; nothing shows whether they agree with the driver's"),
+                hint,
+            )
+        } else {
+            Kind::CountersUnread.note(
+                format!("the daemon's counters are not compared, because they could not be read before the load: {page}"),
+                hint,
+            )
+        }
+    }
+
     /// Reports that rows of `resources.csv` could not be written.
     pub fn rows_lost(why: &str) -> Self {
         Kind::RowsLost.note(

@@ -1,6 +1,6 @@
-//! Warnings about the processes of a daemon that was already running.
+//! Warnings about the processes of a daemon.
 
-use super::{Kind, Warning};
+use super::{Kind, Severity, Warning};
 use crate::units;
 
 impl Warning {
@@ -15,6 +15,21 @@ impl Warning {
         Kind::DaemonProcesses.note(
             format!("the daemon's figures belong to {named}; {listening} listens at its address"),
             "leave out --pid to measure the process that listens",
+        )
+    }
+
+    /// Reports that processes listen at the address of a launched daemon that are not in its process tree: all of those
+    /// that listen there, or some.
+    pub fn listens_outside(listening: &str, is_all: bool) -> Self {
+        let severity = if is_all {
+            Severity::Suspect
+        } else {
+            Severity::Note
+        };
+        Kind::DaemonProcesses.warning(
+            severity,
+            format!("{listening} listens at the daemon's address and is not one of the launched processes: the daemon's CPU, memory and files are without it"),
+            "let the command of the manifest stay in the foreground, without a detached process or a container; or start the server yourself and give its address",
         )
     }
 

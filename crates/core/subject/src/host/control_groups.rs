@@ -75,12 +75,37 @@ impl ControlGroups {
         unified.chain(first).min_by(f64::total_cmp)
     }
 
-    /// Returns the throttling by the quotas of these groups, for the group that was throttled most often; `None` if no
-    /// group has a quota.
+    /// Starts to count how often the quotas of these groups throttle what runs in them.
+    #[must_use]
+    pub fn quotas(&self) -> Quotas {
+        let groups = self.unified.iter().chain(&self.cpu);
+        let stats = groups.map(|group| group.join("cpu.stat"));
+        Quotas {
+            counters: stats
+                .map(|stat| {
+                    let before = text(&stat).and_then(|text| throttled(&text));
+                    (stat, before.unwrap_or_default())
+                })
+                .collect(),
+        }
+    }
+}
+
+/// The CPU quotas of a process's control groups and of all their ancestors.
+#[derive(Debug)]
+pub struct Quotas {
+    /// The `cpu.stat` of each group, with its counters at the start.
+    counters: Vec<(PathBuf, Throttled)>,
+}
+
+impl Quotas {
+    /// Returns the throttling since the start, for the group that was throttled most often; `None` if no group has a
+    /// quota.
     #[must_use]
     pub fn throttled(&self) -> Option<Throttled> {
-        let groups = self.unified.iter().chain(&self.cpu);
-        let found = groups.filter_map(|group| throttled(&text(group.join("cpu.stat"))?));
+        let counters = self.counters.iter();
+        let found =
+            counters.filter_map(|(stat, before)| Some(throttled(&text(stat)?)?.since(*before)));
         found.max_by_key(|found| (found.throttled, found.periods))
     }
 }
@@ -130,6 +155,46 @@ mod tests {
             (throttled(without), throttled("usage_usec 5\n")),
             (None, None)
         );
+    }
+
+    #[test]
+    fn throttling_is_counted_from_the_start_for_a_group_and_all_its_ancestors() {
+        let mount = tempfile::tempdir().unwrap();
+        let write = |group: &str, periods: u64, throttled: u64| {
+            let folder = mount.path().join(group);
+            std::fs::create_dir_all(&folder).unwrap();
+            let text = format!(
+                "nr_periods {periods}\nnr_throttled {throttled}\nthrottled_usec {throttled}\n"
+            );
+            std::fs::write(folder.join("cpu.stat"), text).unwrap();
+        };
+        write("a/b", 900, 800);
+        write("a", 10, 5);
+        for of_version in [1, 2] {
+            let groups = with_ancestors(mount.path(), "/a/b");
+            let groups = match of_version {
+                1 => ControlGroups {
+                    cpu: groups,
+                    ..ControlGroups::default()
+                },
+                _ => ControlGroups {
+                    unified: groups,
+                    ..ControlGroups::default()
+                },
+            };
+            let quotas = groups.quotas();
+            write("a/b", 910, 800);
+            write("a", 20, 12);
+            let of_ancestor = Throttled {
+                periods: 10,
+                throttled: 7,
+                held_ns: 7_000,
+            };
+            assert_eq!(quotas.throttled(), Some(of_ancestor));
+            write("a/b", 900, 800);
+            write("a", 10, 5);
+        }
+        assert_eq!(ControlGroups::default().quotas().throttled(), None);
     }
 
     #[test]

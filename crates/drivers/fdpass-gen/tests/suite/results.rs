@@ -207,6 +207,33 @@ fn a_daemon_that_runs_already_has_a_name_and_its_counts_are_audited() {
 }
 
 #[test]
+fn a_metrics_page_that_turns_into_html_during_the_run_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let target = Target::start(&folder.path().join("s"), SockType::SeqPacket, |_| right(1));
+    let handoffs = target.counter();
+    let port = peer::serve_page(move |_, _| {
+        // The first handoff is the check before the load.
+        let page = match handoffs.load(Ordering::Acquire) {
+            before @ (0 | 1) => format!("daemon_handoffs_total {before}\n"),
+            _ => "<html>\n<body>hello</body>\n</html>\n".to_owned(),
+        };
+        ("200 OK", page)
+    });
+    let url = format!("http://127.0.0.1:{port}/metrics");
+    let load = ["--connections", "20", "--ramp-up", "0s"];
+    let load = [&load[..], &["--daemon-metrics", &url]].concat();
+    let (_, mut json) = drive::drive(folder.path(), target.path(), &load);
+    let result = ResultFile(json["result"].take());
+    let unread = result.warning("CountersUnread").expect("it is named");
+    assert_eq!(unread["severity"], "suspect");
+    assert!(
+        unread["message"].as_str().unwrap().contains(&url),
+        "{unread}"
+    );
+    target.stop();
+}
+
+#[test]
 fn a_name_and_a_metrics_page_are_for_a_daemon_that_runs_already() {
     for option in ["--name=mine", "--daemon-metrics=http://127.0.0.1:1/"] {
         let said = drive::refused(&[option]);

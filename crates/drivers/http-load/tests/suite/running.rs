@@ -4,14 +4,17 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::Duration;
 
 use harness_testing::processes::{send, wait_until};
-use harness_testing::program::{CompletedRun, copy_program};
+use harness_testing::program::{CompletedRun, Program, copy_program};
 use harness_testing::skip;
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
 use crate::program::{PROGRAM, program};
+use crate::servers::well;
 
 /// An HTTP server in Python. It notes its port, and then each response, in its log.
 const SERVER: &str = r#"
@@ -335,4 +338,29 @@ fn a_server_that_ends_during_the_run_is_told_and_a_second_one_that_joins_too() {
         "{said}"
     );
     assert_eq!((ran.code, &ran.result["verdict"]), (1, &"INVALID".into()));
+}
+
+/// None of them is as long as a stall. At this rate the driver waits for events nearly all the time.
+#[test]
+fn stops_of_the_driver_for_a_millisecond_each_are_named() {
+    let server = well();
+    let url = format!("http://{}/", server.address());
+    let load = ["--quiet", &url, "-c", "1", "-R", "10", "-d", "4s"];
+    let mut run = Program::new(PROGRAM).args(load).start();
+    run.wait_for("ok", 1);
+    while run.child.try_wait().unwrap().is_none() {
+        for signal in [Signal::SIGSTOP, Signal::SIGCONT] {
+            send(&run.child, signal);
+            // Without a pause, one signal cancels the other.
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+    let ran = run.end();
+    let warnings = ran.result["warnings"].as_array().unwrap();
+    let stopped = warnings.iter().find(|warning| {
+        let message = warning["message"].as_str().unwrap();
+        message.contains("were interrupted")
+    });
+    let stopped = stopped.unwrap_or_else(|| panic!("{}", ran.result));
+    assert_ne!(stopped["severity"], "note", "{stopped}");
 }
