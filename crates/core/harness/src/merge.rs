@@ -4,14 +4,14 @@ use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, ensure};
+use anyhow::{Context as _, bail, ensure};
 use load::driver::{Driver, SharedOperations as _, ValidPlan};
 use load::limits;
 use load::plan::{Invalid, Plan};
 use measure::result::{RunResult, Second};
 use measure::shard::Clock;
 use measure::spec::SeriesSpec;
-use measure::tally::{OK, STARTED, Tally, UNFINISHED};
+use measure::tally::{Counts, OK, STARTED, Tally, UNFINISHED};
 use measure::warning::{EndedBy, Kind, Warning};
 
 use crate::divided::{DAEMON_FOLDER, has_daemon_part, shard_folder, shard_of_folder};
@@ -38,7 +38,7 @@ pub fn merge<D: Driver>(folder: &Path) -> Result<RunResult, Failure> {
     let mut ledgers = Ledgers::default();
     let mut daemon_damaged = None;
     for (shard, path) in parts(folder).map_err(Failure::Call)? {
-        let result = match read_part(&path) {
+        let result = match read_part(&path, shard) {
             Ok(result) => result,
             Err(error) => {
                 let problem = format!("{error:#}");
@@ -54,6 +54,9 @@ pub fn merge<D: Driver>(folder: &Path) -> Result<RunResult, Failure> {
             return Err(Invalid::new(path.display().to_string(), problem).into());
         }
         let part = result.part.clone();
+        let mut warnings = result.warnings.iter();
+        let is_whole = warnings.all(|warning| warning.kind != Kind::RowsLost);
+        let totals = is_whole.then(|| result.counts.clone());
         if let Some(part) = part.filter(|part| part.shares_operations) {
             ledgers.add(path.join(LEDGERS), part.ledgers == result.processes);
         }
@@ -61,7 +64,7 @@ pub fn merge<D: Driver>(folder: &Path) -> Result<RunResult, Failure> {
             .add(result)
             .with_context(|| path.display().to_string())
             .map_err(Failure::Call)?;
-        rows.extend(shard.map(|_| Rows::new(path.join(SECONDS))));
+        rows.extend(shard.map(|_| Rows::new(path.join(SECONDS), totals)));
     }
     if merge.shards.is_empty() {
         let field = folder.display().to_string();
@@ -75,10 +78,16 @@ pub fn merge<D: Driver>(folder: &Path) -> Result<RunResult, Failure> {
     finish::<D>(merge, rows, &ledgers).map_err(Failure::Run)
 }
 
-/// Reads the result of a part, once its files are known to be as it wrote them.
-fn read_part(folder: &Path) -> anyhow::Result<RunResult> {
+/// Reads the result of a part, once its files are known to be as it wrote them, and in its own folder.
+fn read_part(folder: &Path, shard: Option<u64>) -> anyhow::Result<RunResult> {
     check_sum(folder, RESULT)?;
     let result = store::read_result(&folder.join(RESULT))?;
+    let own = result.part.as_ref().and_then(|part| part.shard);
+    ensure!(
+        result.part.is_none() || own == shard,
+        "{} is of another part of the run: copy the folder again",
+        folder.join(RESULT).display()
+    );
     check_sum(folder, SECONDS)?;
     let ledgers = result.part.as_ref().map_or(0, |part| part.ledgers);
     if ledgers > 0 || folder.join(LEDGERS).exists() {
@@ -153,19 +162,25 @@ struct Rows {
     read: u64,
     file: Option<BufReader<File>>,
     line: String,
+    /// The counters of the shard's result that the rows have not added up to so far; absent if rows were lost.
+    left: Option<Counts>,
 }
 
 impl Rows {
-    fn new(path: PathBuf) -> Self {
+    fn new(path: PathBuf, totals: Option<Counts>) -> Self {
         Self {
             path,
             read: 0,
             file: None,
             line: String::new(),
+            left: totals,
         }
     }
 
     /// Returns the next row, or `None` after the last one.
+    ///
+    /// # Errors
+    /// A row that cannot be read, or rows that do not add up to the result of the shard.
     fn next(&mut self) -> anyhow::Result<Option<Second>> {
         let reading = || format!("reading {}", self.path.display());
         let file = match &mut self.file {
@@ -177,12 +192,35 @@ impl Rows {
         };
         self.line.clear();
         if file.read_line(&mut self.line).with_context(reading)? == 0 {
+            let missing = [STARTED, OK].into_iter().find(|name| {
+                let left = self.left.iter().find_map(|left| left.get(*name));
+                left.is_some_and(|left| *left > 0)
+            });
+            ensure!(missing.is_none(), self.misfit(missing.unwrap_or(OK)));
             return Ok(None);
         }
         self.read += 1;
-        let row = serde_json::from_str(&self.line)
+        let row: Second = serde_json::from_str(&self.line)
             .with_context(|| format!("{}, line {}", self.path.display(), self.read))?;
+        for (name, number) in &row.counts {
+            let Some(left) = &mut self.left else {
+                break;
+            };
+            let left = left.entry(name.clone()).or_default();
+            match left.checked_sub(*number) {
+                Some(rest) => *left = rest,
+                None => bail!(self.misfit(name)),
+            }
+        }
         Ok(Some(row))
+    }
+
+    fn misfit(&self, counter: &str) -> String {
+        format!(
+            "the rows of {} do not add up to `counts.{counter}` of its {RESULT}: one of the two is of another run or was \
+             changed; copy the folder of the shard again",
+            self.path.display()
+        )
     }
 }
 
