@@ -161,7 +161,9 @@ impl TcpQueues {
 #[cfg(test)]
 mod tests {
     use std::net::{TcpListener, TcpStream};
+    use std::time::Duration;
 
+    use nix::sys::socket::Backlog;
     use nix::sys::stat::fstat;
 
     use super::*;
@@ -197,6 +199,24 @@ mod tests {
         assert_eq!(waiting(), Some(2));
         drop(listener);
         assert_eq!(waiting(), None);
+    }
+
+    #[test]
+    fn connections_that_find_the_queue_full_are_counted_for_their_own_socket() {
+        let [full, other] = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+        nix::sys::socket::listen(&full, Backlog::new(0).unwrap()).unwrap();
+        let [at, at_other] = [&full, &other].map(|listener| listener.local_addr().unwrap());
+        let mut queues = TcpQueues::new(vec![vec![at]]).unwrap();
+        let mut others = TcpQueues::new(vec![vec![at_other]]).unwrap();
+        assert_eq!((queues.pending(), others.pending()), (Some(0), Some(0)));
+        assert_eq!(queues.dropped(), 0);
+        let mut clients = Vec::new();
+        while queues.dropped() == 0 {
+            clients.extend(TcpStream::connect_timeout(&at, Duration::from_millis(20)));
+            assert!(clients.len() < 100, "none was dropped");
+            assert!(queues.pending().is_some() && others.pending().is_some());
+        }
+        assert_eq!(others.dropped(), 0);
     }
 
     #[test]
