@@ -38,7 +38,7 @@ pub fn merge<D: Driver>(folder: &Path) -> Result<RunResult, Failure> {
     let mut ledgers = Ledgers::default();
     let mut daemon_damaged = None;
     for (shard, path) in parts(folder).map_err(Failure::Call)? {
-        let result = match read_part(&path, shard) {
+        let result = match read_part(&path) {
             Ok(result) => result,
             Err(error) => {
                 let problem = format!("{error:#}");
@@ -78,16 +78,10 @@ pub fn merge<D: Driver>(folder: &Path) -> Result<RunResult, Failure> {
     finish::<D>(merge, rows, &ledgers).map_err(Failure::Run)
 }
 
-/// Reads the result of a part, once its files are known to be as it wrote them, and in its own folder.
-fn read_part(folder: &Path, shard: Option<u64>) -> anyhow::Result<RunResult> {
+/// Reads the result of a part, once its files are known to be as it wrote them.
+fn read_part(folder: &Path) -> anyhow::Result<RunResult> {
     check_sum(folder, RESULT)?;
     let result = store::read_result(&folder.join(RESULT))?;
-    let own = result.part.as_ref().and_then(|part| part.shard);
-    ensure!(
-        result.part.is_none() || own == shard,
-        "{} is of another part of the run: copy the folder again",
-        folder.join(RESULT).display()
-    );
     check_sum(folder, SECONDS)?;
     let ledgers = result.part.as_ref().map_or(0, |part| part.ledgers);
     if ledgers > 0 || folder.join(LEDGERS).exists() {
