@@ -89,7 +89,7 @@ impl DividedRun {
     #[must_use]
     pub fn shard(&self, index: u64) -> ResultFile {
         let path = self.folder().join(format!("shard-{index}/result.json"));
-        ResultFile(result::json(&path))
+        result::intact(&path)
     }
 
     /// Merges the parts, and returns how the command ended.
@@ -107,7 +107,7 @@ impl DividedRun {
         let code = output.status.code().unwrap();
         assert!(matches!(code, 0 | 1 | 3 | 4), "{output:?}");
         let path = self.folder().join("result.json");
-        (ResultFile(result::json(&path)), code, report)
+        (result::intact(&path), code, report)
     }
 }
 

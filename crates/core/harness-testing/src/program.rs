@@ -183,7 +183,7 @@ impl CompletedRun {
         let code = output.status.code();
         Self {
             code: code.unwrap_or_else(|| panic!("{:?}: {stderr}", output.status)),
-            result: ResultFile(result::json(&path)),
+            result: result::intact(&path),
             stdout,
             stderr,
         }

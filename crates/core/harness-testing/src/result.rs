@@ -4,6 +4,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 
+use measure::result::RunResult;
 use serde_json::Value;
 use test_kit::wait_until;
 
@@ -159,6 +160,21 @@ pub fn json(path: &Path) -> Value {
     serde_json::from_str(&text).unwrap()
 }
 
+/// Reads a result.
+///
+/// # Panics
+/// It would be refused: a driver wrote figures that contradict each other.
+#[must_use]
+#[track_caller]
+pub fn intact(path: &Path) -> ResultFile {
+    let stored = json(path);
+    let result: RunResult = serde_json::from_value(stored.clone()).unwrap();
+    if let Err(damaged) = result.check_intact() {
+        panic!("{}: {damaged}\n{:?}", path.display(), result.warnings);
+    }
+    ResultFile(stored)
+}
+
 /// Reads the only result below a folder.
 ///
 /// # Panics
@@ -167,5 +183,5 @@ pub fn json(path: &Path) -> Value {
 #[track_caller]
 pub fn read(folder: &Path) -> ResultFile {
     let path = find(folder, "result.json").expect("the run wrote a result");
-    ResultFile(json(&path))
+    intact(&path)
 }

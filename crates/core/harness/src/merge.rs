@@ -4,14 +4,14 @@ use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, ensure};
+use anyhow::{Context as _, bail, ensure};
 use load::driver::{Driver, SharedOperations as _, ValidPlan};
 use load::limits;
 use load::plan::{Invalid, Plan};
 use measure::result::{RunResult, Second};
 use measure::shard::Clock;
 use measure::spec::SeriesSpec;
-use measure::tally::{OK, STARTED, Tally, UNFINISHED};
+use measure::tally::{Counts, OK, STARTED, Tally, UNFINISHED};
 use measure::warning::{EndedBy, Kind, Warning};
 
 use crate::divided::{DAEMON_FOLDER, has_daemon_part, shard_folder, shard_of_folder};
@@ -54,6 +54,9 @@ pub fn merge<D: Driver>(folder: &Path) -> Result<RunResult, Failure> {
             return Err(Invalid::new(path.display().to_string(), problem).into());
         }
         let part = result.part.clone();
+        let mut warnings = result.warnings.iter();
+        let is_whole = warnings.all(|warning| warning.kind != Kind::RowsLost);
+        let totals = is_whole.then(|| result.counts.clone());
         if let Some(part) = part.filter(|part| part.shares_operations) {
             ledgers.add(path.join(LEDGERS), part.ledgers == result.processes);
         }
@@ -61,7 +64,7 @@ pub fn merge<D: Driver>(folder: &Path) -> Result<RunResult, Failure> {
             .add(result)
             .with_context(|| path.display().to_string())
             .map_err(Failure::Call)?;
-        rows.extend(shard.map(|_| Rows::new(path.join(SECONDS))));
+        rows.extend(shard.map(|_| Rows::new(path.join(SECONDS), totals)));
     }
     if merge.shards.is_empty() {
         let field = folder.display().to_string();
@@ -153,19 +156,25 @@ struct Rows {
     read: u64,
     file: Option<BufReader<File>>,
     line: String,
+    /// The counters of the shard's result that the rows have not added up to so far; absent if rows were lost.
+    left: Option<Counts>,
 }
 
 impl Rows {
-    fn new(path: PathBuf) -> Self {
+    fn new(path: PathBuf, totals: Option<Counts>) -> Self {
         Self {
             path,
             read: 0,
             file: None,
             line: String::new(),
+            left: totals,
         }
     }
 
     /// Returns the next row, or `None` after the last one.
+    ///
+    /// # Errors
+    /// A row that cannot be read, or rows that do not add up to the result of the shard.
     fn next(&mut self) -> anyhow::Result<Option<Second>> {
         let reading = || format!("reading {}", self.path.display());
         let file = match &mut self.file {
@@ -177,12 +186,35 @@ impl Rows {
         };
         self.line.clear();
         if file.read_line(&mut self.line).with_context(reading)? == 0 {
+            let missing = [STARTED, OK].into_iter().find(|name| {
+                let left = self.left.iter().find_map(|left| left.get(*name));
+                left.is_some_and(|left| *left > 0)
+            });
+            ensure!(missing.is_none(), self.misfit(missing.unwrap_or(OK)));
             return Ok(None);
         }
         self.read += 1;
-        let row = serde_json::from_str(&self.line)
+        let row: Second = serde_json::from_str(&self.line)
             .with_context(|| format!("{}, line {}", self.path.display(), self.read))?;
+        for (name, number) in &row.counts {
+            let Some(left) = &mut self.left else {
+                break;
+            };
+            let left = left.entry(name.clone()).or_default();
+            match left.checked_sub(*number) {
+                Some(rest) => *left = rest,
+                None => bail!(self.misfit(name)),
+            }
+        }
         Ok(Some(row))
+    }
+
+    fn misfit(&self, counter: &str) -> String {
+        format!(
+            "the rows of {} do not add up to `counts.{counter}` of its {RESULT}: one of the two is of another run or was \
+             changed; copy the folder of the shard again",
+            self.path.display()
+        )
     }
 }
 

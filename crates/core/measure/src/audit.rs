@@ -46,6 +46,11 @@ impl AuditRow {
         }
     }
 
+    /// Returns the kind of the warning that reports a disagreement.
+    pub(crate) fn kind(&self) -> Kind {
+        self.kind
+    }
+
     /// Sets the kind of the existing warning that already reports this disagreement.
     fn reported_as(self, kind: Kind) -> Self {
         Self { kind, ..self }

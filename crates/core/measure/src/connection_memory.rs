@@ -6,6 +6,11 @@ use crate::regression::LinearFit;
 use crate::result::{Cost, Resources, RunResult};
 use crate::usage::UsageSummary;
 
+/// Minimum number of connections that a figure for each is based on. With fewer, the pages that a process touches for
+/// another reason are a large part of the growth: 8 clients of a database seemed to need 394 KiB each.
+const MIN_CONNECTIONS: f64 = 100.0;
+/// Minimum growth that a figure for each connection is based on, KiB: more than one arena of an allocator.
+const MIN_GROWTH_KB: f64 = 256.0;
 /// Minimum number of samples after all connections are open. They show whether memory stops to grow when connections do.
 const MIN_SAMPLES_AFTER: usize = 3;
 /// Share of the most connections at which all of them count as opened.
@@ -15,10 +20,16 @@ const MIN_HALVES_RATIO: f64 = 0.5;
 /// Maximum growth after the connections were opened, as a share of the growth before.
 const MAX_GROWTH_AFTER: f64 = 0.25;
 
+/// Returns true if a growth of memory while this many connections were opened supports a figure for each of them.
+pub(crate) fn is_supported(connections: f64, growth_kb: f64) -> bool {
+    connections >= MIN_CONNECTIONS && growth_kb >= MIN_GROWTH_KB
+}
+
 impl RunResult {
     /// Returns the resident memory, in KiB, that a connection adds to the process tree whose use `usage` of this result
-    /// is: the slope of a line through the samples while connections are opened. Returns `None` if they were opened too
-    /// fast for it, if the line does not hold beyond noise, if its halves differ, or if memory continued to grow.
+    /// is: the slope of a line through the samples while connections are opened. Returns `None` if they are few or were
+    /// opened too fast for it, if the line does not hold beyond noise, if its halves differ, or if memory continued to
+    /// grow.
     pub(crate) fn rss_kb_per_connection(&self, usage: &UsageSummary) -> Option<f64> {
         let connections = self.connections_over_time();
         let samples = self.resources.iter().filter_map(|sample| {
@@ -44,7 +55,8 @@ impl RunResult {
         let peak = after.iter().map(|(_, rss)| *rss).fold(0.0, f64::max);
         let growth = line.slope * (most - ramp[0].0);
         let stops = peak <= line.at(most) + MAX_GROWTH_AFTER * growth;
-        (are_alike && stops).then_some(line.slope)
+        let is_supported = is_supported(most - ramp[0].0, growth);
+        (are_alike && stops && is_supported).then_some(line.slope)
     }
 
     /// Returns the connections at times in seconds since the first start; open operations, if the driver does not count
@@ -149,6 +161,23 @@ mod tests {
         assert_eq!(per_connection(&run(10, collected)), None);
         // It does not change.
         assert_eq!(per_connection(&run(10, |_, _| 40_000.0)), None);
+    }
+
+    #[test]
+    fn growth_beside_few_connections_is_not_their_memory() {
+        // Eight clients of a database whose cache fills up while they begin.
+        let few = |clients: u64| {
+            let mut run = run(10, |_, open| 20_000.0 + 0.394 * 8.0 * open);
+            for row in &mut run.seconds {
+                row.active = row.active * clients / 1_000;
+            }
+            per_connection(&run)
+        };
+        assert_eq!(few(8), None);
+        assert!(few(1_000).is_some());
+        // A few pages for each of many connections.
+        let of_pages = run(10, |_, open| 20_000.0 + (open / 100.0).floor() * 12.0);
+        assert_eq!(per_connection(&of_pages), None);
     }
 
     #[test]

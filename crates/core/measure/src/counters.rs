@@ -9,7 +9,7 @@ use crate::tally::{
 };
 
 /// Counters of every driver, in front of its own.
-const CORE: [&str; 7] = [
+pub(crate) const CORE: [&str; 7] = [
     STARTED,
     OK,
     UNFINISHED,

@@ -3,11 +3,15 @@
 
 use std::collections::BTreeMap;
 
+use crate::audit::{self, AuditRow};
 use crate::imported::SeriesSummary;
 use crate::metrics::STATISTICS;
 use crate::result::{RunResult, Second, SeriesResult};
 use crate::tally::{DecodeError, MISSED, OK, STARTED, UNFINISHED};
-use crate::warning::{Kind, verdict};
+use crate::warning::{Kind, Severity, verdict};
+
+mod throughput;
+mod usage;
 
 /// Tolerance between two ways to compute the same mean, as a share.
 const ROUNDING: f64 = 1e-9;
@@ -27,8 +31,9 @@ pub struct Damaged {
 }
 
 impl RunResult {
-    /// Compares the figures of a result with each other: sums with their parts, percentiles with their histograms, the
-    /// verdict with the warnings.
+    /// Compares the figures of a result with each other: sums with their parts, percentiles with their histograms, rates
+    /// with the seconds, resource use with its samples, the verdict with the warnings, and the warnings with those that
+    /// the figures demand.
     ///
     /// # Errors
     /// The first field that contradicts the others.
@@ -37,13 +42,48 @@ impl RunResult {
         differs("verdict", &self.verdict, &verdict, "`warnings`")?;
         // The report of another tool has no parts to compare with.
         if self.imported.is_some() {
-            return Ok(());
+            return self.has_at_least(Kind::Imported, Severity::Suspect, "`imported`");
         }
         self.sums()?;
         self.series
             .iter()
             .chain(&self.lag)
-            .try_for_each(SeriesResult::check_intact)
+            .try_for_each(SeriesResult::check_intact)?;
+        throughput::check(self)?;
+        usage::check(self)?;
+        self.has_demanded()
+    }
+
+    /// Checks that a result has the warnings above a note that its figures demand.
+    fn has_demanded(&self) -> Result<(), Damaged> {
+        for (by, warning) in self.demanded() {
+            self.has_at_least(warning.kind, warning.severity, by)?;
+        }
+        let failed = audit::comparisons(self).into_iter();
+        let mut failed = failed.filter(|row| !row.consistent);
+        let unreported = |row: &AuditRow| {
+            let kinds = [row.kind(), Kind::Audit].map(|kind| self.stored_severity(kind));
+            kinds.into_iter().flatten().max() < Some(Severity::Suspect)
+        };
+        match failed.find(unreported) {
+            Some(row) => self.has_at_least(row.kind(), Severity::Suspect, "the audit"),
+            None => Ok(()),
+        }
+    }
+
+    fn has_at_least(
+        &self,
+        kind: Kind,
+        severity: Severity,
+        by: &'static str,
+    ) -> Result<(), Damaged> {
+        let stored = self.stored_severity(kind);
+        if severity == Severity::Note || stored >= Some(severity) {
+            return Ok(());
+        }
+        let stored = stored.map_or("absent", Severity::name);
+        let field = format!("warnings.{kind:?}");
+        differs(&field, &stored, &severity.name(), by)
     }
 
     fn sums(&self) -> Result<(), Damaged> {
@@ -71,11 +111,27 @@ impl RunResult {
                 differs(&field, &found, counted, "`counts`")?;
             }
         }
+        if self.part.is_none()
+            && self.seconds.is_empty()
+            && self.throughput.is_some()
+            && operations.started > 0
+            && !self.has_warning(Kind::RowsLost)
+        {
+            return differs("seconds", &0, &1, "`operations`");
+        }
         // Lost rows are missing from the sums.
         if self.seconds.is_empty() || self.has_warning(Kind::RowsLost) {
             return Ok(());
         }
         let seconds = &self.seconds;
+        let peaks = seconds.iter().map(|second| second.active_peak);
+        let peak = peaks.max().unwrap_or(0);
+        differs(
+            "operations.peak_active",
+            &operations.peak_active,
+            &peak,
+            "`seconds`",
+        )?;
         check_total("errors", &self.errors, seconds, |second| &second.errors)?;
         check_total("counts", &self.counts, seconds, |second| &second.counts)
     }
@@ -129,6 +185,14 @@ impl SeriesResult {
             differs(&field("mean_ns"), &self.mean_ns, &mean, by)
         }
     }
+}
+
+fn at_most(field: &str, found: f64, most: f64, by: &'static str) -> Result<(), Damaged> {
+    differs(field, &found, &found.min(most), by)
+}
+
+fn at_least(field: &str, found: f64, least: f64, by: &'static str) -> Result<(), Damaged> {
+    differs(field, &found, &found.max(least), by)
 }
 
 fn differs<T: PartialEq + std::fmt::Display>(

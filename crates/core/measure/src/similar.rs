@@ -44,11 +44,6 @@ pub fn suggest<'a>(
     }
 }
 
-/// Returns true if two words of some length differ by one or two letters.
-pub fn is_typing_error(word: &str, name: &str) -> bool {
-    word != name && name.len() >= 5 && strsim::osa_distance(word, name) <= 2
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -71,8 +66,5 @@ mod tests {
         );
         assert_eq!(similar("rnu", ["run", "report"]), Some("run"));
         assert_eq!(suggest("x", []), "there is none");
-        assert!(is_typing_error("tmeouts", "timeouts"));
-        assert!(!is_typing_error("timeouts", "timeouts"));
-        assert!(!is_typing_error("lust", "lost"));
     }
 }

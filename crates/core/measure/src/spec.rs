@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::counters::CORE;
 use crate::tally::WARMUP;
 
 /// A text that is static in a driver and owned in a result.
@@ -342,6 +343,19 @@ impl Spec {
     /// Returns the counter of a name, if it has a role.
     pub fn counter(&self, name: &str) -> Option<&CounterSpec> {
         self.counters.iter().find(|counter| counter.name == name)
+    }
+
+    /// Returns the names of everything that a driver counts: the counters of every driver and its own, then the failures
+    /// that it also counts without an operation.
+    pub fn counter_names(&self) -> impl Iterator<Item = &str> + Clone {
+        let own = self.counters.iter().map(|counter| counter.name.as_ref());
+        let apart = self.errors.iter().filter(|error| {
+            let is_counter = self.counter(&error.name).is_some();
+            (error.cause == ErrorCause::Exhausted || error.is_loss) && !is_counter
+        });
+        let apart = apart.map(|error| error.name.as_ref());
+        let core = CORE.into_iter().filter(|name| self.counter(name).is_none());
+        core.chain(own).chain(apart)
     }
 
     /// Returns the counters with a role.

@@ -64,6 +64,10 @@ pub struct System {
     pub tcp_peak_kb: u64,
     /// TCP counters over the run.
     pub tcp: TcpCounters,
+    /// Connections that the daemon's own listening sockets dropped over the run; absent if the kernel does not report
+    /// them, and in older results.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dropped_by_daemon: Option<u64>,
 }
 
 /// Movement of a machine's unreclaimable memory without a load, KiB. The kernel fills and empties its per-processor
@@ -103,6 +107,7 @@ impl System {
             tcp_baseline_kb: first.tcp_kb,
             tcp_peak_kb: most(|sample| sample.tcp_kb),
             tcp: last.tcp.since(first.tcp),
+            dropped_by_daemon: None,
         })
     }
 
@@ -153,8 +158,9 @@ impl System {
     /// any series.
     ///
     /// The kernel retries what met a full queue: a SYN after 1 s, everything else after 200 ms or more. The measured
-    /// times include that delay, which the queue caused. If no time is that long, the drops hit connections of other
-    /// programs. Loopback loses no packets, so a retransmission there means a full queue or a stalled process.
+    /// times include that delay, which the queue caused, if the daemon's own sockets dropped connections and a time is
+    /// that long. Otherwise the drops hit connections of other programs, or it is not known whose they were. Loopback
+    /// loses no packets, so a retransmission there means a full queue or a stalled process.
     #[must_use]
     pub fn warnings(&self, slowest_ns: u64) -> Vec<Warning> {
         let TcpCounters {
@@ -166,7 +172,8 @@ impl System {
             resets: _,
         } = self.tcp;
         let dropped = listen_overflows.max(listen_drops);
-        if dropped + syn_cookies_sent > 0 {
+        let own = self.dropped_by_daemon.unwrap_or(0);
+        if own + dropped + syn_cookies_sent > 0 {
             let cookies = match syn_cookies_sent {
                 0 => String::new(),
                 sent => format!(
@@ -174,13 +181,16 @@ impl System {
                     units::count(sent)
                 ),
             };
+            let share = match self.dropped_by_daemon {
+                Some(own) => format!("{} of them of the daemon", units::count(own)),
+                None => "of the daemon or of other programs".to_owned(),
+            };
             let message = format!(
-                "the kernel dropped {} connections because accept queues were full{cookies}; {} segments were retransmitted",
-                units::count(dropped),
+                "the kernel dropped {} connections because accept queues were full, {share}{cookies}; {} segments were retransmitted",
+                units::count(dropped.max(own)),
                 units::count(retransmits)
             );
-            // A SYN cookie alone delays nothing.
-            let severity = if dropped > 0 && slowest_ns >= MIN_RETRANSMIT_NS {
+            let severity = if own > 0 && slowest_ns >= MIN_RETRANSMIT_NS {
                 Severity::Suspect
             } else {
                 Severity::Note
@@ -254,8 +264,9 @@ mod tests {
 
     #[test]
     fn dropped_connections_are_suspect_and_segments_sent_again_a_note() {
-        let of = |listen_overflows, syn_cookies_sent, retransmits, slowest_ns| {
+        let of = |(own, listen_overflows), syn_cookies_sent, retransmits, slowest_ns| {
             let system = System {
+                dropped_by_daemon: own,
                 tcp: TcpCounters {
                     listen_overflows,
                     listen_drops: listen_overflows,
@@ -270,19 +281,29 @@ mod tests {
                 .first()
                 .map(|warning| (warning.kind, warning.severity))
         };
-        assert_eq!(of(0, 0, 0, MIN_RETRANSMIT_NS), None);
+        assert_eq!(of((Some(0), 0), 0, 0, MIN_RETRANSMIT_NS), None);
         assert_eq!(
-            of(0, 0, 3, MIN_RETRANSMIT_NS),
+            of((Some(0), 0), 0, 3, MIN_RETRANSMIT_NS),
             Some((Kind::Retransmits, Severity::Note))
         );
         assert_eq!(
-            of(0, 5, 3, MIN_RETRANSMIT_NS),
+            of((Some(0), 0), 5, 3, MIN_RETRANSMIT_NS),
             Some((Kind::ListenOverflow, Severity::Note))
         );
         let overflow = |severity| Some((Kind::ListenOverflow, severity));
-        assert_eq!(of(2, 5, 3, MIN_RETRANSMIT_NS), overflow(Severity::Suspect));
         assert_eq!(
-            of(2, 5, 3, MIN_RETRANSMIT_NS - 1),
+            of((Some(2), 2), 5, 3, MIN_RETRANSMIT_NS),
+            overflow(Severity::Suspect)
+        );
+        // Connections of other programs, or nobody knows whose.
+        for own in [Some(0), None] {
+            assert_eq!(
+                of((own, 945), 0, 3, MIN_RETRANSMIT_NS),
+                overflow(Severity::Note)
+            );
+        }
+        assert_eq!(
+            of((Some(2), 2), 5, 3, MIN_RETRANSMIT_NS - 1),
             overflow(Severity::Note),
             "nobody here has waited"
         );

@@ -6,10 +6,10 @@ use std::fmt;
 use crate::imported::SeriesSummary;
 use crate::metrics::{self, Metric, STATISTICS, Statistic};
 use crate::result::{RunResult, ThresholdResult};
-use crate::similar::{is_typing_error, similar, suggest};
+use crate::similar::{similar, suggest};
 use crate::spec::Spec;
 use crate::units::Unit;
-use crate::warning::{Kind, Verdict, Warning};
+use crate::warning::Verdict;
 
 /// A requirement that a run must meet.
 #[derive(Debug, Clone)]
@@ -83,12 +83,12 @@ impl Threshold {
     /// Parses a threshold on results of a driver, as [`Self::parse`] does.
     ///
     /// # Errors
-    /// As [`Self::parse`]; or the driver has no such error kind, or the counter is a misspelled one of its own.
+    /// As [`Self::parse`]; or the driver has no such error kind or counter: the message lists those that it has.
     pub fn parse_for(text: &str, spec: &Spec) -> Result<Self, Malformed> {
         let threshold = Self::parse(text, &spec.series_names())?;
         let problem = match &threshold.subject {
             Subject::Error(kind) => unknown_error(kind, spec),
-            Subject::Count(name) => misspelled_counter(name, spec),
+            Subject::Count(name) => unknown_counter(name, spec),
             _ => None,
         };
         match problem {
@@ -100,29 +100,9 @@ impl Threshold {
         }
     }
 
-    /// Evaluates thresholds for a result, which gets a note about each that limits an unknown counter.
+    /// Evaluates thresholds for a result.
     pub fn judge_all(thresholds: &[Self], result: &mut RunResult) {
         result.thresholds = thresholds.iter().map(|own| own.judge(result)).collect();
-        let unknown = thresholds
-            .iter()
-            .filter_map(|own| own.never_counted(result));
-        let notes: Vec<Warning> = unknown.collect();
-        result.warnings.extend(notes);
-    }
-
-    /// Returns a note if the threshold limits a counter that nobody knows: it may be misspelled.
-    fn never_counted(&self, result: &RunResult) -> Option<Warning> {
-        let Subject::Count(name) = &self.subject else {
-            return None;
-        };
-        let is_counted = result.counts.contains_key(name);
-        let mut known = result.spec.counters.iter();
-        if is_counted || known.any(|counter| counter.name == *name) {
-            return None;
-        }
-        let message = format!("`{}`: nothing was ever counted as `{name}`", self.text);
-        let hint = "correct the name if it is wrong: the threshold is judged as if it were 0";
-        Some(Kind::NeverCounted.note(message, hint))
     }
 
     /// Evaluates the threshold for a result.
@@ -148,16 +128,12 @@ fn unknown_error(kind: &str, spec: &Spec) -> Option<String> {
     (!is_known).then(|| format!("there is no error kind `{kind}`: {}", suggest(kind, known)))
 }
 
-/// Finds a counter with a typing error. Any other unknown counter may be a detail of the driver.
-fn misspelled_counter(name: &str, spec: &Spec) -> Option<String> {
-    let mut known = spec.counters.iter().map(|counter| counter.name.as_ref());
-    if known.clone().any(|known| known == name) {
-        return None;
-    }
-    let meant = known.find(|known| is_typing_error(name, known))?;
-    Some(format!(
-        "there is no counter `{name}`: did you mean `counts.{meant}`?"
-    ))
+/// Finds fault with a counter that the driver never counts: a bound above 0 would be met whatever happens.
+fn unknown_counter(name: &str, spec: &Spec) -> Option<String> {
+    let mut known = spec.counter_names();
+    let suggestion = suggest(name, known.clone());
+    let is_known = known.any(|known| known == name);
+    (!is_known).then(|| format!("there is no counter `{name}`: {suggestion}"))
 }
 
 /// Parses the parts of a threshold; the error says what to write.

@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 mod constructors;
+mod derived;
 mod lateness;
 mod running_daemon;
 mod shards;
@@ -85,7 +86,7 @@ pub enum Kind {
     WarmupBacklog,
     /// Operations of the warm-up failed.
     WarmupFailed,
-    /// A threshold limits a counter that the driver does not know and that was never counted.
+    /// A threshold limits a counter that the driver does not know. Older versions accepted it.
     NeverCounted,
     /// Shards of a divided run have no result.
     ShardsMissing,

@@ -92,6 +92,7 @@ impl Driver for HttpLoad {
                 users: inputs.users.map(|users| users * at_once),
                 // If connections are opened in a phase of their own, holding them is the purpose.
                 held: opening.map(|_| settings.connections),
+                connections: Some(connections),
                 reuses_connections: settings.keep_alive,
                 ..inputs
             },

@@ -11,6 +11,7 @@ use measure::warning::Warning;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
+use super::Rows;
 use super::sum::{Merge, SecondMerge};
 
 #[path = "../../../measure/tests/suite/example/result.rs"]
@@ -193,4 +194,34 @@ fn parts_of_another_run_are_refused() {
         error.to_string().contains("`unknown` is unknown"),
         "{error}"
     );
+}
+
+#[test]
+fn rows_that_do_not_add_up_to_the_counters_of_their_shard_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("seconds.jsonl");
+    let rows = [
+        row(0, &[("response", vec![1, 2])].into()),
+        row(1, &[("response", vec![3])].into()),
+    ];
+    let lines = rows.map(|row| serde_json::to_string(&row).unwrap() + "\n");
+    std::fs::write(&path, lines.concat()).unwrap();
+    let read = |started: Option<u64>| {
+        let totals = started.map(|started| [("started".to_owned(), started)].into());
+        let mut rows = Rows::new(path.clone(), totals);
+        let mut read = 0;
+        while rows.next().map_err(|error| error.to_string())?.is_some() {
+            read += 1;
+        }
+        Ok::<u64, String>(read)
+    };
+    assert_eq!(read(Some(3)), Ok(2));
+    assert_eq!(read(None), Ok(2), "some were lost");
+    for started in [2, 4, 30] {
+        let refused = read(Some(started)).unwrap_err();
+        assert!(
+            refused.contains("do not add up to `counts.started`"),
+            "{refused}"
+        );
+    }
 }

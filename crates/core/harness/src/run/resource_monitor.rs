@@ -348,7 +348,11 @@ impl ResourceMonitor {
             .snapshots
             .iter()
             .filter_map(|snapshot| snapshot.machine);
-        System::from_samples(&samples.collect::<Vec<SystemSample>>())
+        let system = System::from_samples(&samples.collect::<Vec<SystemSample>>())?;
+        Some(System {
+            dropped_by_daemon: self.queues.as_ref().map(AcceptQueues::dropped),
+            ..system
+        })
     }
 
     /// Returns the resource use in all, and over time. `origin` is the instant of the first start; `from_s` is the

@@ -2,17 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use measure::disturbance::Context;
-use measure::result::{CounterComparison, Operations, RunResult};
-use measure::spec::{CounterSpec, ErrorCause, Spec};
-use measure::tally::{MISSED_WAITING, Tally};
+use measure::result::{CounterComparison, Operations};
+use measure::spec::{CounterSpec, Spec};
+use measure::tally::Tally;
 use measure::throughput::Throughput;
 use measure::warning::Warning;
 
 use super::conclude::{Observed, Scope};
 use super::scrape::Counted;
 use load::driver::{Bounds, Driver, Phases, ValidPlan};
-use load::recorder::{WARMUP, WARMUP_FAILED};
 
 /// Returns the warnings that follow from what was observed of a load, with the driver's own.
 pub(super) fn raise<D: Driver>(
@@ -40,18 +38,6 @@ pub(super) fn raise<D: Driver>(
             .ended_by
             .and_then(|ended_by| Warning::unfinished(operations.unfinished, ended_by)),
         Warning::generator_late(&total.lag, responses, load.plan.is_paced()),
-        Warning::driver_exhausted(&exhausted(D::SPEC, total)),
-        nothing_succeeded(D::SPEC, total, operations),
-        Warning::missed(
-            operations.missed,
-            total.counted(MISSED_WAITING),
-            operations.started,
-        ),
-        Warning::warmup_failed(
-            total.counted(WARMUP_FAILED),
-            total.counted(WARMUP),
-            operations,
-        ),
         Warning::few_samples(&D::SPEC.series[response.0].name, responses.len()),
         (cfg!(debug_assertions) && drove_load).then(Warning::debug_build),
         (!operations.add_up()).then(|| Warning::operations_disagree(operations.started, ended)),
@@ -59,6 +45,12 @@ pub(super) fn raise<D: Driver>(
     .into_iter()
     .flatten()
     .collect();
+    raised.extend(Warning::of_outcomes(
+        D::SPEC,
+        &total.counts,
+        &total.errors,
+        operations,
+    ));
     // The daemon has served all parts, not only one.
     if !matches!(scope, Scope::Part { .. }) {
         let compared = facts.audit_inputs.compared.iter();
@@ -68,65 +60,14 @@ pub(super) fn raise<D: Driver>(
     raised.extend(of_driver);
     if *scope != Scope::Sum {
         let busy_waits = load.description.busy_waits;
-        raised.extend(disturbances(facts, busy_waits, observed.workers));
+        raised.extend(Warning::of_disturbances(
+            facts,
+            busy_waits,
+            observed.workers,
+        ));
     }
     raised.extend(throughput.backlog_note(operations));
     raised
-}
-
-/// Returns the warnings about disturbances of the daemon and of the driver with its `workers`. The load average before
-/// the start counts only if the CPU use of other processes was not measured: in a suite it is mostly the load of the
-/// run before.
-fn disturbances(facts: &RunResult, busy_waits: bool, workers: u64) -> Vec<Warning> {
-    let RunResult {
-        machine,
-        usage,
-        services,
-        audit_inputs,
-        ..
-    } = facts;
-    let context = Context {
-        workers,
-        busy_waits,
-        closed: audit_inputs.users.is_some(),
-        worker_cpu_pct: audit_inputs.worker_cpu_pct.unwrap_or(0.0),
-        forced_switches: usage
-            .driver
-            .as_ref()
-            .map_or(0, |side| side.involuntary_switches),
-        daemon_thread_pct: usage
-            .daemon
-            .iter()
-            .chain(services.iter().map(|service| &service.usage))
-            .filter_map(|side| side.busiest_thread_pct)
-            .reduce(f64::max),
-    };
-    let found = usage
-        .disturbance
-        .map(|disturbance| disturbance.warnings(&context));
-    let others = usage
-        .disturbance
-        .and_then(|disturbance| disturbance.others_cpu_pct);
-    let load1 = machine.load1.filter(|_| others.is_none());
-    let noisy = Warning::noisy_host(load1, machine.cpus, machine.steal_pct);
-    found.into_iter().flatten().chain(noisy).collect()
-}
-
-/// Counts the operations for which the driver itself had no descriptor or port, by kind.
-fn exhausted(spec: &'static Spec, total: &Tally) -> Vec<(&'static str, u64)> {
-    let found = spec.errors_by(ErrorCause::Exhausted).map(|kind| {
-        let failed = total.errors.get(kind).copied().unwrap_or(0);
-        (kind, failed + total.counted(kind))
-    });
-    found.filter(|(_, count)| *count > 0).collect()
-}
-
-/// Returns a warning if operations failed unexpectedly, and none succeeded.
-fn nothing_succeeded(spec: &Spec, total: &Tally, operations: &Operations) -> Option<Warning> {
-    let errors = total.errors.iter();
-    let unexpected = errors.filter(|(kind, _)| spec.cause(kind) != ErrorCause::Expected);
-    let (most, _) = unexpected.max_by_key(|(_, count)| **count)?;
-    (operations.ok == 0).then(|| Warning::nothing_succeeded(operations.failed, most))
 }
 
 /// Returns the driver's counters beside the daemons' counters of the same names. If daemons were started
@@ -176,7 +117,7 @@ mod tests {
     use load::plan::Timeline;
     use measure::disturbance::Disturbance;
     use measure::machine::Machine;
-    use measure::result::Usage;
+    use measure::result::{RunResult, Usage};
     use measure::warning::Kind;
 
     use super::*;
@@ -215,7 +156,7 @@ mod tests {
                 usage,
                 ..RunResult::default()
             };
-            let found = disturbances(&facts, false, 1);
+            let found = Warning::of_disturbances(&facts, false, 1);
             found.iter().any(|warning| warning.kind == Kind::NoisyHost)
         };
         assert!(is_noted(None));

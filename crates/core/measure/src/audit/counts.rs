@@ -79,7 +79,8 @@ pub(super) fn connections(result: &RunResult) -> Option<AuditRow> {
     // The connections that were held open, and one replacement for each that was lost or that the server closed.
     let lost = result.total(CounterRole::Lost);
     let held = most_held(result) + lost;
-    let kept = users.max(operations.peak_active).max(held);
+    let planned = inputs.connections.unwrap_or(0);
+    let kept = users.max(planned).max(operations.peak_active).max(held);
     let kept = kept + result.total(CounterRole::Closed);
     // A failed operation may have cost its connection.
     let most = [

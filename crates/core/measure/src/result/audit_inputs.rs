@@ -16,6 +16,9 @@ pub struct AuditInputs {
     /// Connections that the plan opens before the load and holds open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held: Option<u64>,
+    /// Connections that the plan may open at once; absent if they follow from its users, and in older results.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connections: Option<u64>,
     /// True if the plan keeps connections open from one request to the next.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub reuses_connections: bool,

@@ -7,6 +7,7 @@ mod browser;
 mod example;
 mod hlog_java;
 mod http;
+mod intact;
 mod memory;
 mod properties;
 mod reports;

@@ -206,7 +206,7 @@ fn the_markdown_report_of_a_suite_is_complete() {
 
     ### Memory per additional connection
 
-    1 KiB is 1,024 bytes (kB in /proc). A growth divided by connections would overstate the cost (it includes caches and heap); the regression slope is the marginal cost per connection: least squares through peak memory against peak connections (counted by the daemon, otherwise by the driver) over all runs but the INVALID ones, with the 95 % interval of the slope. A slope below twice the half of its interval is not shown.
+    1 KiB is 1,024 bytes (kB in /proc). A growth divided by connections would overstate the cost (it includes caches and heap); the regression slope is the marginal cost per connection: least squares through peak memory against peak connections (counted by the daemon, otherwise by the driver) over all runs but the INVALID ones, with the 95 % interval of the slope. A slope below twice the half of its interval is not shown, nor one over fewer than 100 connections or 256 KiB.
 
     | daemon | runs | KiB per connection | 95 % interval | standard error | intercept, MiB | remark |
     | --- | ---: | ---: | ---: | ---: | ---: | --- |

@@ -24,18 +24,20 @@ fn assert_judged(result: &RunResult, text: &str, measured: &str, met: bool) {
 }
 
 #[test]
-fn a_threshold_on_a_counter_that_nobody_knows_is_noted() {
-    let mut result = example::full();
-    result.warnings.clear();
-    let texts = ["counts.events > 0", "counts.nothing < 5"];
-    let thresholds = texts.map(|text| Threshold::parse(text, SERIES).unwrap());
-    Threshold::judge_all(&thresholds, &mut result);
-    assert!(result.thresholds.iter().all(|threshold| threshold.met));
-    let messages = result.warnings.iter().map(|warning| &warning.message);
-    assert_eq!(
-        messages.collect::<Vec<_>>(),
-        ["`counts.nothing < 5`: nothing was ever counted as `nothing`"]
+fn a_threshold_on_a_counter_that_the_driver_does_not_have_is_refused_with_those_that_it_has() {
+    let spec = example::full().spec;
+    let parse = |text: &str| Threshold::parse_for(text, &spec);
+    for known in spec.counter_names() {
+        assert!(parse(&format!("counts.{known} < 5")).is_ok(), "{known}");
+    }
+    let refused = parse("counts.nothing < 5").unwrap_err().to_string();
+    assert!(
+        refused.starts_with("`counts.nothing < 5`: there is no counter `nothing`: use one of"),
+        "{refused}"
     );
+    for name in spec.counter_names() {
+        assert!(refused.contains(name), "{name}: {refused}");
+    }
 }
 
 /// The example: 1,000 started, 995 ok, 2 rejected, 1 reset, 2 unfinished; `first_byte` has a p99 of 375 µs.

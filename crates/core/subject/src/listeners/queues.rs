@@ -45,6 +45,13 @@ impl AcceptQueues {
         let of_hosts = self.hosts.as_mut().map_or(Some(0), TcpQueues::pending)?;
         Some(of_sockets + of_hosts)
     }
+
+    /// Counts the connections that the TCP sockets dropped between the first and the last count of
+    /// [`pending`](Self::pending), for example because a queue was full.
+    #[must_use]
+    pub fn dropped(&self) -> u64 {
+        self.hosts.as_ref().map_or(0, TcpQueues::dropped)
+    }
 }
 
 #[cfg(test)]

@@ -1,8 +1,11 @@
-//! Finds the listening TCP sockets of the network namespace, and counts the connections that wait in their accept queues.
+//! Finds the listening TCP sockets of the network namespace, and counts the connections that wait in their accept queues
+//! and those that they dropped.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
+use netlink_packet_sock_diag::inet::nlas::Nla;
 use netlink_packet_sock_diag::inet::{ExtensionFlags, InetRequest, SocketId, StateFlags};
 use netlink_packet_sock_diag::{AF_INET, AF_INET6, IPPROTO_TCP, SockDiagMessage};
 
@@ -14,6 +17,8 @@ pub(super) struct Listening {
     address: SocketAddr,
     /// Connections that wait to be accepted.
     pending: u64,
+    /// Connections that it dropped since it listens, such as those that found the queue full.
+    dropped: u64,
     pub(super) owner: u32,
     pub(super) inode: u64,
 }
@@ -23,6 +28,10 @@ impl Listening {
         let SockDiagMessage::InetResponse(response) = answer else {
             return None;
         };
+        let dropped = response.nlas.iter().find_map(|attribute| match attribute {
+            Nla::MemInfo(memory) => Some(u64::from(memory.drops)),
+            _ => None,
+        })?;
         let socket = response.header;
         Some(Self {
             address: SocketAddr::new(
@@ -30,6 +39,7 @@ impl Listening {
                 socket.socket_id.source_port,
             ),
             pending: u64::from(socket.recv_queue),
+            dropped,
             owner: socket.uid,
             inode: u64::from(socket.inode),
         })
@@ -49,7 +59,7 @@ fn all(kernel: &mut SockDiag) -> Vec<Listening> {
         kernel.list(SockDiagMessage::InetRequest(InetRequest {
             family,
             protocol: IPPROTO_TCP,
-            extensions: ExtensionFlags::empty(),
+            extensions: ExtensionFlags::SKMEMINFO,
             states: StateFlags::LISTEN,
             socket_id,
         }))
@@ -100,6 +110,8 @@ fn at(address: SocketAddr, all: &[Listening]) -> Vec<Listening> {
 pub(super) struct TcpQueues {
     kernel: SockDiag,
     hosts: Vec<Vec<SocketAddr>>,
+    /// The drops of each socket by its inode: before the first count, and at the last.
+    drops: BTreeMap<u64, [u64; 2]>,
 }
 
 impl TcpQueues {
@@ -109,7 +121,12 @@ impl TcpQueues {
     /// As [`SockDiag::new`].
     pub(super) fn new(hosts: Vec<Vec<SocketAddr>>) -> io::Result<Self> {
         let kernel = SockDiag::new()?;
-        Ok(Self { kernel, hosts })
+        let drops = BTreeMap::new();
+        Ok(Self {
+            kernel,
+            hosts,
+            drops,
+        })
     }
 
     /// Counts the connections that wait to be accepted, summed over the sockets; `None` if none listens at a host.
@@ -123,14 +140,30 @@ impl TcpQueues {
         // One socket may serve several addresses.
         sockets.sort_unstable_by_key(|socket| socket.inode);
         sockets.dedup_by_key(|socket| socket.inode);
+        let is_first = self.drops.is_empty();
+        for socket in &sockets {
+            // A socket that appears later belongs to a daemon that was started again.
+            let before = if is_first { socket.dropped } else { 0 };
+            let drops = self.drops.entry(socket.inode).or_insert([before, 0]);
+            drops[1] = socket.dropped;
+        }
         Some(sockets.iter().map(|socket| socket.pending).sum())
+    }
+
+    /// Counts the connections that the sockets dropped from the first count of [`pending`](Self::pending) to the last one.
+    pub(super) fn dropped(&self) -> u64 {
+        let each = self.drops.values();
+        each.map(|[before, last]| last.saturating_sub(*before))
+            .sum()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use std::net::{TcpListener, TcpStream};
+    use std::time::Duration;
 
+    use nix::sys::socket::Backlog;
     use nix::sys::stat::fstat;
 
     use super::*;
@@ -144,6 +177,7 @@ mod tests {
             let socket = Listening {
                 address: at,
                 pending: 0,
+                dropped: 0,
                 owner: nix::unistd::Uid::effective().as_raw(),
                 inode: fstat(&listener).unwrap().st_ino,
             };
@@ -168,10 +202,29 @@ mod tests {
     }
 
     #[test]
+    fn connections_that_find_the_queue_full_are_counted_for_their_own_socket() {
+        let [full, other] = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+        nix::sys::socket::listen(&full, Backlog::new(0).unwrap()).unwrap();
+        let [at, at_other] = [&full, &other].map(|listener| listener.local_addr().unwrap());
+        let mut queues = TcpQueues::new(vec![vec![at]]).unwrap();
+        let mut others = TcpQueues::new(vec![vec![at_other]]).unwrap();
+        assert_eq!((queues.pending(), others.pending()), (Some(0), Some(0)));
+        assert_eq!(queues.dropped(), 0);
+        let mut clients = Vec::new();
+        while queues.dropped() == 0 {
+            clients.extend(TcpStream::connect_timeout(&at, Duration::from_millis(20)));
+            assert!(clients.len() < 100, "none was dropped");
+            assert!(queues.pending().is_some() && others.pending().is_some());
+        }
+        assert_eq!(others.dropped(), 0);
+    }
+
+    #[test]
     fn the_most_specific_socket_gets_the_connections() {
         let socket = |address: &str, inode| Listening {
             address: address.parse().unwrap(),
             pending: 0,
+            dropped: 0,
             owner: 0,
             inode,
         };

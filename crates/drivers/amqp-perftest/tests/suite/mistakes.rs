@@ -27,7 +27,7 @@ fn a_wrong_call_is_named_with_its_remedy() {
             ),
             refused(
                 &["--threshold", "counts.duplicatd == 0"],
-                &["`duplicatd`", "did you mean `counts.duplicated`?"],
+                &["`duplicatd`", "did you mean `duplicated`?"],
             ),
         ],
     );

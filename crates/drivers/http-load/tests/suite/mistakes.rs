@@ -292,7 +292,15 @@ fn a_wrong_threshold_is_named_with_what_it_may_mean() {
             ),
             refused(
                 &["--threshold", "counts.checks_faild == 0", URL],
-                &["`checks_faild`", "did you mean `counts.checks_failed`?"],
+                &["`checks_faild`", "did you mean `checks_failed`?"],
+            ),
+            refused(
+                &["--threshold", "counts.nothing < 5", URL],
+                &[
+                    "there is no counter `nothing`",
+                    "missed_waiting",
+                    "checks_failed",
+                ],
             ),
         ],
     );

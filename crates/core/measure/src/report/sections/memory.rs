@@ -1,6 +1,7 @@
 //! Memory cost of a connection: the slope of peak memory over the levels, with its error.
 
 use super::kernel_memory;
+use crate::connection_memory;
 use crate::metrics;
 use crate::regression::LinearFit;
 use crate::report::cell::Cell;
@@ -15,7 +16,7 @@ use crate::units::{self, NONE};
 /// Minimum number of levels for a slope.
 const LEVELS: usize = 3;
 
-const READING: &str = "1 KiB is 1,024 bytes (kB in /proc). A growth divided by connections would overstate the cost (it includes caches and heap); the regression slope is the marginal cost per connection: least squares through peak memory against peak connections (counted by the daemon, otherwise by the driver) over all runs but the INVALID ones, with the 95 % interval of the slope. A slope below twice the half of its interval is not shown.";
+const READING: &str = "1 KiB is 1,024 bytes (kB in /proc). A growth divided by connections would overstate the cost (it includes caches and heap); the regression slope is the marginal cost per connection: least squares through peak memory against peak connections (counted by the daemon, otherwise by the driver) over all runs but the INVALID ones, with the 95 % interval of the slope. A slope below twice the half of its interval is not shown, nor one over fewer than 100 connections or 256 KiB.";
 
 pub(super) fn sections(comparison: &Comparison<'_>) -> Vec<Section> {
     let mut columns = vec![
@@ -86,6 +87,9 @@ fn slope(comparison: &Comparison<'_>, daemon: usize) -> Slope {
         few if few < LEVELS => missing(&format!("{few} levels")),
         _ => match LinearFit::through(&points) {
             None => Err("no slope: all runs held the same number of connections".to_owned()),
+            Some(line) if !is_supported(&line, &points) => {
+                Err("no slope: too few connections, or too little growth".to_owned())
+            }
             Some(line) if line.exceeds_noise() => Ok(line),
             Some(_) => {
                 Err("no slope: memory does not grow with connections beyond noise".to_owned())
@@ -97,6 +101,17 @@ fn slope(comparison: &Comparison<'_>, daemon: usize) -> Slope {
         left_out,
         line,
     }
+}
+
+/// Returns true if the connections and the growth of memory between the smallest and the largest level support a slope.
+fn is_supported(line: &LinearFit, points: &[(f64, f64)]) -> bool {
+    let connections = || points.iter().map(|(connections, _)| *connections);
+    let (least, most) = (
+        connections().fold(f64::INFINITY, f64::min),
+        connections().fold(0.0, f64::max),
+    );
+    let growth_kb = line.slope.abs() * (most - least);
+    connection_memory::is_supported(most, growth_kb)
 }
 
 fn slope_table(comparison: &Comparison<'_>) -> Table {

@@ -80,6 +80,25 @@ fn a_client_that_opens_a_connection_for_each_request_is_suspect() {
 }
 
 #[test]
+fn planned_connections_are_not_a_fault_although_few_of_them_were_busy() {
+    let mut result = good();
+    result.audit_inputs.users = None;
+    result.operations.peak_active = 1;
+    result.counts.insert("opened".to_owned(), 20);
+    result.counts.insert("answers".to_owned(), 140);
+    for bytes in ["body_bytes", "expected_body_bytes"] {
+        result.counts.remove(bytes);
+    }
+    let row = "connections opened, with keep-alive: 20 for at most 15";
+    assert!(failing(&result).iter().any(|failed| failed == row));
+    result.audit_inputs.connections = Some(20);
+    let is_connections = |row: &String| row.starts_with("connections");
+    assert!(!failing(&result).iter().any(is_connections));
+    result.counts.insert("opened".to_owned(), 40);
+    assert!(failing(&result).iter().any(is_connections));
+}
+
+#[test]
 fn a_run_that_held_fewer_connections_than_planned_or_lost_some_is_suspect() {
     let mut result = good();
     let mut held = |held: u64, lost: u64| {
