@@ -30,6 +30,7 @@ pub mod result;
 pub mod shard;
 pub mod similar;
 pub mod spec;
+mod steadiness;
 pub mod suite;
 pub mod summary;
 pub mod system;

@@ -71,9 +71,14 @@ pub(crate) fn moments(values: &[f64]) -> Option<(f64, f64)> {
 /// # Panics
 /// If `degrees` is 0.
 pub fn t_quantile_975(degrees: u64) -> f64 {
+    t_quantile(degrees, 0.975)
+}
+
+/// Returns the quantile `share` of Student's t with `degrees` degrees of freedom, of which there must be one.
+pub(crate) fn t_quantile(degrees: u64, share: f64) -> f64 {
     StudentsT::new(0.0, 1.0, degrees as f64)
         .expect("there is a degree of freedom")
-        .inverse_cdf(0.975)
+        .inverse_cdf(share)
 }
 
 #[cfg(test)]

@@ -122,8 +122,9 @@ impl Throughput {
                 Some(mean) => {
                     times_out && mean >= QUEUED_SHARE * offer.longest_s && offer.longest_s > 0.0
                 }
-                // The daemon served only operations of the warm-up.
-                None => is_short && ok > 0,
+                // The daemon served only operations of the warm-up. If all others ended, by timing out, these are more
+                // than were in flight when the measured time began: a backlog, and not the end of a daemon.
+                None => ok > 0 && (is_short || ok as f64 > due as f64 - enough),
             };
             if is_queue || (is_short && grows) {
                 throughput.overload = throughput.overload(due);
@@ -278,6 +279,20 @@ mod tests {
         assert_eq!(
             headline_of(&none, &offer(4_500)).as_deref(),
             Some("overloaded: offered 1,500/s, served 500/s, backlog grew by 1,000/s")
+        );
+        // A backlog that began in the warm-up: all operations of the measured time ended, by timing out.
+        let backlog = |ok| Measured {
+            responses: RegressionSums::default(),
+            ..measured(ok, 4_500 - ok, 0.0, 0.0)
+        };
+        assert_eq!(
+            headline_of(&backlog(600), &offer(4_500)).as_deref(),
+            Some("overloaded: offered 1,500/s, served 200/s, 1,300/s failed")
+        );
+        assert_eq!(
+            headline_of(&backlog(40), &offer(4_500)),
+            None,
+            "in flight when the daemon began to fail"
         );
         // A daemon that fails at once, or that loses requests, is not overloaded.
         assert_eq!(

@@ -86,6 +86,8 @@ pub enum Kind {
     WarmupBacklog,
     /// Operations of the warm-up failed.
     WarmupFailed,
+    /// Response times drifted, jumped or paused regularly although the planned load stayed the same.
+    NoSteadyState,
     /// A threshold limits a counter that the driver does not know. Older versions accepted it.
     NeverCounted,
     /// Shards of a divided run have no result.
@@ -147,6 +149,7 @@ impl Kind {
             Self::DaemonProcesses => ("daemon's processes", Effect, Part),
             Self::WarmupBacklog => ("warm-up's backlog", Effect, Whole),
             Self::WarmupFailed => ("failures in the warm-up", Effect, Whole),
+            Self::NoSteadyState => ("no steady state", Effect, Whole),
             Self::NeverCounted => ("unknown counters", Effect, Whole),
             Self::ShardsMissing => ("missing shards", Cause, Whole),
             Self::ShardsApart => ("shards apart", Effect, Part),

@@ -39,6 +39,9 @@ impl Driver for PresenceLoad {
             audit_inputs: AuditInputs {
                 users: None,
                 held: findings::is_undisturbed(plan).then_some(users),
+                steady_from_s: inputs
+                    .steady_from_s
+                    .filter(|_| findings::is_undisturbed(plan)),
                 ..inputs
             },
             longest: settings.ack_timeout,

@@ -127,6 +127,9 @@ pub(crate) fn conclude<D: Driver>(
         seconds,
         ..facts
     };
+    let response = &D::SPEC.series[description.response.0].name;
+    let unsteady = result.unsteady(response);
+    result.warnings.extend(unsteady);
     audit::judge(&mut result);
     Threshold::judge_all(&observed.thresholds, &mut result);
     redact::result(&mut result);

@@ -19,6 +19,7 @@ impl<D> Plan<D> {
             users: self.users(),
             load_s: (!ends_itself).then(|| self.load_s()),
             idle_tail_s: tails.reduce(f64::min).unwrap_or(0.0),
+            steady_from_s: self.steady_from_s(),
             staged: self
                 .groups
                 .iter()
@@ -26,6 +27,13 @@ impl<D> Plan<D> {
                 .collect(),
             ..AuditInputs::default()
         }
+    }
+
+    /// Returns the seconds until all ramps are over, or `None` if a group has stages or ends by itself.
+    fn steady_from_s(&self) -> Option<f64> {
+        let changes = |group: &Group| !group.stages.is_empty() || group.ops.is_some();
+        let ramps = self.groups.iter().map(|group| group.ramp.as_secs_f64());
+        (!self.groups.iter().any(changes)).then(|| ramps.fold(0.0, f64::max))
     }
 
     /// Returns the planned phases in seconds, as a result stores them.

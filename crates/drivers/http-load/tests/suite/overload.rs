@@ -1,4 +1,5 @@
-//! Servers that are slower than the load, or that fail at first: the report says so, whatever becomes of the requests.
+//! Servers that are slower than the load, become slower, or fail at first: the report says so, whatever becomes of the
+//! requests.
 
 use std::net::SocketAddr;
 use std::sync::Mutex;
@@ -104,4 +105,29 @@ fn failures_of_the_warm_up_are_in_the_result() {
         "20 of 100 operations of the warm-up failed"
     );
     assert!(ran.result.warned().contains(&"WarmupFailed"), "{warning}");
+}
+
+#[test]
+fn a_server_that_becomes_slower_has_no_steady_state() {
+    let requests = AtomicU64::new(0);
+    let server = peer::serve(move |stream| {
+        answer_each(stream, |_| {
+            // The warm-up has 15, and each second of the load 30.
+            let is_later = requests.fetch_add(1, Ordering::Relaxed) >= 125;
+            thread::sleep(Duration::from_millis(if is_later { 100 } else { 1 }));
+            OK
+        })
+    });
+    let ran = run(server, "-c 20 -R 30 -d 11s", 330);
+    let warning = ran.result.warning("NoSteadyState").expect("a jump");
+    let message = warning["message"].to_string();
+    assert!(
+        message.contains("no steady state: response rose from "),
+        "{message}"
+    );
+    assert!(
+        message.contains(" at second 4 of the measured time"),
+        "{message}"
+    );
+    assert!(ran.result.warned().contains(&"NoSteadyState"), "{warning}");
 }
