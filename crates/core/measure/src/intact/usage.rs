@@ -1,16 +1,12 @@
 //! The resource use of a run, compared with its samples over time.
 
 use super::{Damaged, at_most, differs};
-use crate::disturbance::Disturbance;
 use crate::result::{Cost, Resources, RunResult};
 use crate::usage::UsageSummary;
-use crate::warning::Kind;
 
 /// Multiple of the largest sample of the CPU use, and percent of a core above that, that a mean never reaches. A short
 /// run has two samples, whose times are read at other instants than the CPU use.
 const CPU_BOUND: (f64, f64) = (2.0, 10.0);
-/// Tolerance of the time at which the measured time begins, seconds.
-const BEGIN_S: f64 = 0.001;
 
 const BY: &str = "`resources`";
 
@@ -61,66 +57,13 @@ fn side(
     Ok(())
 }
 
-/// Compares the disturbances with the seconds and samples that they summarize.
+/// Checks that a result whose samples know the work of others has a summary of it. The summary itself is not computed
+/// again: which samples count is decided by the version that made the result.
 fn disturbance(result: &RunResult) -> Result<(), Damaged> {
-    let knows_others = result
-        .resources
-        .iter()
-        .any(|at| at.others_cpu_pct.is_some());
-    let stored = match result.usage.disturbance {
-        Some(stored) => stored,
-        None if knows_others => {
-            return differs("usage.disturbance", &"absent", &"present", BY);
-        }
-        None => return Ok(()),
-    };
-    // The seconds of a part are in another file.
-    let (Some(phases), None) = (result.phases, &result.part) else {
-        return Ok(());
-    };
-    if result.has_warning(Kind::RowsLost) {
-        return Ok(());
+    let mut samples = result.resources.iter();
+    let knows_others = samples.any(|at| at.others_cpu_pct.is_some());
+    if knows_others && result.usage.disturbance.is_none() {
+        return differs("usage.disturbance", &"absent", &"present", BY);
     }
-    let from_s = result.opening_s() + phases.warmup_s;
-    let fits = [0.0, -BEGIN_S, BEGIN_S].into_iter().any(|by| {
-        let from_s = (from_s + by).max(0.0);
-        let derived =
-            Disturbance::from_seconds(&result.seconds, &result.resources, stored.cpus, from_s);
-        is_alike(&stored, &derived)
-    });
-    let text = |fits| if fits { "their summary" } else { "another one" };
-    differs(
-        "usage.disturbance",
-        &text(fits),
-        &text(true),
-        "`seconds` and `resources`",
-    )
-}
-
-/// Returns true if two summaries have the same figures, but for rounding.
-fn is_alike(one: &Disturbance, other: &Disturbance) -> bool {
-    let numbers = |of: &Disturbance| {
-        (
-            of.stalls,
-            of.seconds,
-            of.full_seconds,
-            of.samples,
-            of.disturbed_samples,
-        )
-    };
-    let shares = |of: &Disturbance| {
-        [
-            of.worker_cpu_peak_pct,
-            of.worker_wait_pct,
-            of.daemon_wait_pct,
-            of.own_cpu_pct,
-            of.others_cpu_pct,
-            of.others_cpu_peak_pct,
-        ]
-    };
-    let is_near = |(one, other): (Option<f64>, Option<f64>)| match (one, other) {
-        (Some(one), Some(other)) => (one - other).abs() <= 1e-6 * one.abs().max(1.0),
-        (one, other) => one == other,
-    };
-    numbers(one) == numbers(other) && shares(one).into_iter().zip(shares(other)).all(is_near)
+    Ok(())
 }
