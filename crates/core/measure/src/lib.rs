@@ -10,6 +10,7 @@
 
 pub mod audit;
 pub mod capacity;
+pub mod change;
 mod connection_memory;
 pub mod counters;
 pub mod disturbance;
@@ -22,7 +23,6 @@ mod intact;
 pub mod load_id;
 pub mod machine;
 pub mod metrics;
-pub mod ratio;
 pub mod regression;
 #[cfg(feature = "report")]
 pub mod report;

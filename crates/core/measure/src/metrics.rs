@@ -333,6 +333,24 @@ pub(crate) fn rate(run: &RunResult, counter: &str) -> Option<f64> {
     rate.filter(|rate| *rate > 0.0)
 }
 
+/// Returns the step in which a metric is read: a page of memory, a tick of the CPU clock, an operation, a bucket of the
+/// histogram. It limits what several equal values prove.
+pub(crate) fn quantum(key: &str, value: f64, run: &RunResult) -> f64 {
+    /// Bytes of a page of memory, and nanoseconds of a tick (proc(5), `sysconf(_SC_CLK_TCK)` is 100).
+    const PAGE: f64 = 4096.0;
+    const TICK: f64 = 1e7;
+    let each = |step: f64, number: Option<f64>| step / number.unwrap_or(1.0).max(1.0);
+    match key {
+        "daemon.rss.peak" | "driver.rss.peak" => PAGE,
+        "daemon.rss.each" | "driver.rss.each" => each(PAGE, connections(run)),
+        "daemon.cpu.each" | "driver.cpu.each" => each(TICK, Some(run.finished() as f64)),
+        "down" => 1e6,
+        _ if key.ends_with("rate") => each(1.0, Some(run.wall_s)),
+        // Three significant digits.
+        _ => value / 1000.0,
+    }
+}
+
 /// Returns the peak number of connections: counted by the daemon, otherwise held by the driver, otherwise its peak of
 /// open operations.
 fn connections(run: &RunResult) -> Option<f64> {

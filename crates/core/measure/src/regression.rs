@@ -48,7 +48,7 @@ impl LinearFit {
     /// Returns half the width of the slope's 95 % interval, by Student's t with two degrees of freedom fewer than
     /// points.
     pub fn half_interval(&self) -> f64 {
-        summary::t_quantile_975(self.points as u64 - 2) * self.slope_error
+        summary::t_quantile(0.975, self.points as f64 - 2.0) * self.slope_error
     }
 
     /// Returns true if `y` grows, and its growth is at least twice the half of its 95 % interval.

@@ -8,6 +8,8 @@ mod columns;
 mod compare;
 mod comparison;
 mod conditions;
+mod contest;
+mod deciding;
 mod document;
 mod error;
 mod facts;

@@ -219,7 +219,8 @@ fn drift(medians: &[f64]) -> Option<f64> {
         .map(|pair| (pair[1] - pair[0]) / length as f64)
         .collect();
     let (slope, variance) = moments(&steps)?;
-    let half = t_quantile(steps.len() as u64 - 1, T_SHARE) * (variance / steps.len() as f64).sqrt();
+    let half =
+        t_quantile(T_SHARE, steps.len() as f64 - 1.0) * (variance / steps.len() as f64).sqrt();
     let proven_s = (slope.abs() - half) * (medians.len() - 1) as f64;
     (proven_s > (MIN_DRIFT * median(medians)).max(MIN_CHANGE_S)).then_some(slope)
 }

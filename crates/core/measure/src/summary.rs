@@ -12,11 +12,13 @@ pub struct SummaryStats {
     pub runs: usize,
     /// Median; for an even number of runs, the mean of the two middle values.
     pub median: f64,
+    /// Geometric mean, or the arithmetic one if a value is not above 0. It is the location that comparisons test.
+    pub mean: f64,
     /// Lowest value.
     pub min: f64,
     /// Highest value.
     pub max: f64,
-    /// 95 % interval of the mean by Student's t, lower and upper end; absent for fewer than five runs.
+    /// 95 % interval of that mean by Student's t, lower and upper end; absent for fewer than five runs.
     pub interval: Option<(f64, f64)>,
 }
 
@@ -33,12 +35,14 @@ impl SummaryStats {
         } else {
             sorted[middle]
         };
+        let (mean, interval) = location(&sorted)?;
         Some(Self {
             runs: sorted.len(),
             median,
+            mean,
             min,
             max,
-            interval: interval(&sorted),
+            interval,
         })
     }
 
@@ -48,13 +52,28 @@ impl SummaryStats {
     }
 }
 
-fn interval(values: &[f64]) -> Option<(f64, f64)> {
-    let (mean, variance) = moments(values)?;
-    (values.len() >= RUNS_FOR_AN_INTERVAL).then(|| {
-        let error = (variance / values.len() as f64).sqrt();
-        let half = t_quantile_975(values.len() as u64 - 1) * error;
-        (mean - half, mean + half)
-    })
+/// Returns the mean of sorted values with its interval.
+fn location(sorted: &[f64]) -> Option<(f64, Option<(f64, f64)>)> {
+    if sorted.first() == sorted.last() {
+        // Logarithms would round it.
+        let value = *sorted.first()?;
+        let interval = (sorted.len() >= RUNS_FOR_AN_INTERVAL).then_some((value, value));
+        return Some((value, interval));
+    }
+    let is_geometric = sorted[0] > 0.0;
+    let scaled: Vec<f64> = if is_geometric {
+        sorted.iter().map(|value| value.ln()).collect()
+    } else {
+        sorted.to_vec()
+    };
+    let back = |value: f64| if is_geometric { value.exp() } else { value };
+    let (mean, variance) = moments(&scaled)?;
+    let interval = (sorted.len() >= RUNS_FOR_AN_INTERVAL).then(|| {
+        let error = (variance / sorted.len() as f64).sqrt();
+        let half = t_quantile(0.975, sorted.len() as f64 - 1.0) * error;
+        (back(mean - half), back(mean + half))
+    });
+    Some((back(mean), interval))
 }
 
 /// Returns mean and variance; the variance of a single value is 0.
@@ -65,20 +84,14 @@ pub(crate) fn moments(values: &[f64]) -> Option<(f64, f64)> {
     (!values.is_empty()).then(|| (mean, squares.sum::<f64>() / (count - 1.0).max(1.0)))
 }
 
-/// Returns the factor of a two-sided 95 % interval: the 97.5th percentile of Student's t with `degrees` degrees of
-/// freedom.
+/// Returns a quantile of Student's t; for 0.975, the factor of a two-sided 95 % interval.
 ///
 /// # Panics
-/// If `degrees` is 0.
-pub fn t_quantile_975(degrees: u64) -> f64 {
-    t_quantile(degrees, 0.975)
-}
-
-/// Returns the quantile `share` of Student's t with `degrees` degrees of freedom, of which there must be one.
-pub(crate) fn t_quantile(degrees: u64, share: f64) -> f64 {
-    StudentsT::new(0.0, 1.0, degrees as f64)
+/// If the degrees of freedom are not above 0.
+pub fn t_quantile(probability: f64, freedom: f64) -> f64 {
+    StudentsT::new(0.0, 1.0, freedom)
         .expect("there is a degree of freedom")
-        .inverse_cdf(share)
+        .inverse_cdf(probability)
 }
 
 #[cfg(test)]
@@ -89,17 +102,17 @@ mod tests {
     fn the_factors_are_those_of_the_printed_table() {
         // NIST/SEMATECH e-Handbook of Statistical Methods, 1.3.6.7.2.
         for (degrees, factor) in [
-            (1, 12.706),
-            (2, 4.303),
-            (4, 2.776),
-            (9, 2.262),
-            (30, 2.042),
-            (100, 1.984),
+            (1.0, 12.706),
+            (2.0, 4.303),
+            (4.0, 2.776),
+            (9.0, 2.262),
+            (30.0, 2.042),
+            (100.0, 1.984),
         ] {
             assert!(
-                (t_quantile_975(degrees) - factor).abs() < 0.000_6,
+                (t_quantile(0.975, degrees) - factor).abs() < 0.000_6,
                 "{degrees}: {}",
-                t_quantile_975(degrees)
+                t_quantile(0.975, degrees)
             );
         }
     }
@@ -111,10 +124,17 @@ mod tests {
             (five.runs, five.median, five.min, five.max),
             (5, 11.0, 9.0, 13.0)
         );
-        // Mean 11, deviation √2.5, error of the mean √0.5.
+        // Of the logarithms: mean 2.3896, deviation 0.1453.
+        assert!((five.mean - 10.908).abs() < 0.001, "{five:?}");
         let (low, high) = five.interval.unwrap();
-        assert!((low - (11.0 - 2.776 * 0.5_f64.sqrt())).abs() < 0.001);
-        assert!((high - (11.0 + 2.776 * 0.5_f64.sqrt())).abs() < 0.001);
+        let factor = (2.776 * 0.1453 / 5.0_f64.sqrt()).exp();
+        assert!((low - 10.908 / factor).abs() < 0.005, "{five:?}");
+        assert!((high - 10.908 * factor).abs() < 0.005, "{five:?}");
+        // With a value of 0: mean 2, deviation √2.5.
+        let zero = SummaryStats::from_values([0.0, 1.0, 2.0, 3.0, 4.0]).unwrap();
+        assert_eq!(zero.mean, 2.0);
+        let half = 2.776 * 0.5_f64.sqrt();
+        assert!((zero.interval.unwrap().1 - (2.0 + half)).abs() < 0.001);
         assert_eq!(
             SummaryStats::from_values([1.0, 2.0, 3.0, 4.0])
                 .unwrap()

@@ -11,7 +11,7 @@ use harness::output;
 use issue_rpc::{Call, Client, Direct, socket_path};
 use issue_store::Options;
 use load::clock;
-use measure::ratio::Ratio;
+use measure::change::{Change, Figure};
 use measure::summary::SummaryStats;
 use measure::units;
 use nix::sys::signal::{Signal, kill};
@@ -139,14 +139,13 @@ fn table(rows: &[BenchmarkRow], syncs: &[f64]) -> String {
         "{:<10}{:<16}{:>10}   {}\n",
         "operation", "way", "median", "time relative to the daemon's (95 % interval over rounds)"
     );
-    let line = |operation: &str, way: &str, medians: &[f64], ratio: Option<Ratio>| {
+    let line = |operation: &str, way: &str, medians: &[f64], change: Option<Change>| {
         let summary = SummaryStats::from_values(medians.iter().copied());
-        let time = summary.map_or_else(String::new, |summary| units::us(summary.median));
-        let ratio = ratio.map(|ratio| {
-            let interval = ratio
-                .interval
-                .map(|(low, high)| format!(" ({low:.2}–{high:.2})"));
-            format!("{:.2} ×{}", ratio.ratio, interval.unwrap_or_default())
+        let time = summary.map_or_else(String::new, |summary| units::us(summary.mean));
+        let ratio = change.map(|change| {
+            let interval = change.finding(true, 0.05).interval;
+            let interval = interval.map(|(low, high)| format!(" ({low:.2}–{high:.2})"));
+            format!("{:.2} ×{}", change.ratio(), interval.unwrap_or_default())
         });
         let ratio = ratio.unwrap_or_default();
         format!("{operation:<10}{way:<16}{time:>10}   {ratio}\n")
@@ -156,11 +155,16 @@ fn table(rows: &[BenchmarkRow], syncs: &[f64]) -> String {
             .iter()
             .find(|other| other.operation == row.operation && other.way == Way::Daemon)
             .filter(|_| row.way != Way::Daemon);
-        let ratio = of_daemon.and_then(|daemon| {
-            let medians = row.medians.iter().copied();
-            Ratio::paired(daemon.medians.iter().copied().zip(medians))
+        let change = of_daemon.and_then(|daemon| {
+            // The clock counts nanoseconds, which is as good as exact here.
+            let figure = |value: &f64| Figure {
+                value: *value,
+                quantum: 0.0,
+            };
+            let medians = row.medians.iter().map(figure);
+            Change::paired(daemon.medians.iter().map(figure).zip(medians))
         });
-        text += &line(row.operation, row.way.name(), &row.medians, ratio);
+        text += &line(row.operation, row.way.name(), &row.medians, change);
     }
     text += &line("sync", "4 KiB in place", syncs, None);
     text

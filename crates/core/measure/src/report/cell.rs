@@ -9,14 +9,14 @@ use crate::warning::Verdict;
 /// Formats a number.
 pub(super) type Show = fn(f64) -> String;
 
-/// A cell: text, or the median of several runs with their variation.
+/// A cell: text, or the mean of several runs with their variation.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Cell {
-    /// The median, or the figure of the only run.
-    pub(super) median: String,
+    /// The mean of the runs ([`SummaryStats::mean`]), or the figure of the only one.
+    pub(super) value: String,
     /// `lowest–highest`; empty for one run and for runs that agree.
     pub(super) range: String,
-    /// `[lower, upper]` end of the 95 % t interval of the mean, not of the median; empty for fewer than five runs.
+    /// `[lower, upper]` end of the 95 % t interval of the mean; empty for fewer than five runs.
     pub(super) interval: String,
     /// True if it is the best of its column.
     pub(super) best: bool,
@@ -40,7 +40,7 @@ impl Cell {
     /// Creates text without variation.
     pub(super) fn plain(text: impl Into<String>) -> Self {
         Self {
-            median: text.into(),
+            value: text.into(),
             ..Self::default()
         }
     }
@@ -49,14 +49,14 @@ impl Cell {
         let Some(stats) = stats else {
             return Self::plain(units::NONE);
         };
-        let mut cell = Self::plain(show(stats.median));
+        let mut cell = Self::plain(show(stats.mean));
         let (lowest, highest) = (show(stats.min), show(stats.max));
         if lowest == highest {
             return cell;
         }
         cell.range = format!("{lowest}–{highest}");
         if let Some((low, high)) = stats.interval {
-            // With few runs and a long tail, the interval could reach below 0 for a value that cannot be negative.
+            // The interval of an arithmetic mean could reach below 0 for values that cannot be negative.
             let low = if stats.min >= 0.0 { low.max(0.0) } else { low };
             cell.interval = format!("[{}, {}]", show(low), show(high));
         }
@@ -87,20 +87,20 @@ impl Cell {
         line
     }
 
-    /// Formats the median with the interval, or else the range.
+    /// Formats the value with the interval, or else the range.
     pub(super) fn spread(&self) -> String {
         match (self.interval.as_str(), self.range.as_str()) {
-            ("", "") => self.median.clone(),
-            ("", range) => format!("{} ({range})", self.median),
-            (interval, _) => format!("{} {interval}", self.median),
+            ("", "") => self.value.clone(),
+            ("", range) => format!("{} ({range})", self.value),
+            (interval, _) => format!("{} {interval}", self.value),
         }
     }
 
-    /// Formats the median, with the verdict if there is one.
+    /// Formats the value, with the verdict if there is one.
     pub(super) fn short(&self) -> String {
         match self.verdict {
-            Some(verdict) => format!("{} ({verdict})", self.median),
-            None => self.median.clone(),
+            Some(verdict) => format!("{} ({verdict})", self.value),
+            None => self.value.clone(),
         }
     }
 }
@@ -124,8 +124,8 @@ mod tests {
             assert_eq!(cell(values, significant).line(), line);
         }
         let five = cell(&[9.0, 10.0, 11.0, 12.0, 13.0], tenths);
-        assert_eq!(five.line(), "11.0 (9.0–13.0) [9.0, 13.0]");
+        assert_eq!(five.line(), "10.9 (9.0–13.0) [9.1, 13.1]");
         let tailed = cell(&[1.0, 1.0, 1.0, 1.0, 90.0], tenths);
-        assert_eq!(tailed.interval, "[0.0, 68.2]");
+        assert_eq!(tailed.interval, "[0.2, 29.9]");
     }
 }

@@ -103,11 +103,6 @@ impl<'a> Column<'a> {
         (self.read)(run)
     }
 
-    /// Returns true for the share of successful operations, by which daemons with failures are compared too.
-    pub(super) fn is_success(&self) -> bool {
-        self.key.as_deref() == Some(SUCCESS)
-    }
-
     /// Returns true for the rate of a counter.
     pub(super) fn is_rate(&self) -> bool {
         self.key.as_ref().is_some_and(|key| key.ends_with(".rate"))
@@ -177,10 +172,10 @@ impl Table {
             cells.extend(columns.iter().map(|column| column.cell(runs)));
             Row::new(Some(repeated.daemon), cells)
         };
-        let medians = groups
+        let means = groups
             .iter()
             .map(|repeated| row(repeated, None, &repeated.shown()));
-        let mut table = Self::new(caption, head.clone(), group_by_level(medians.collect()));
+        let mut table = Self::new(caption, head.clone(), group_by_level(means.collect()));
         if groups.iter().any(|repeated| repeated.runs.len() > 1) {
             head.insert(2, Head::number("run"));
             let runs = numbered(groups);
@@ -203,9 +198,9 @@ pub(super) fn row_name(comparison: &Comparison<'_>, repeated: &Repetitions<'_>) 
     match repeated.left_out() {
         0 => name,
         _ => Cell {
-            median: format!(
+            value: format!(
                 "{} ({} of {} runs)",
-                name.median,
+                name.value,
                 shown.len(),
                 repeated.runs.len()
             ),
@@ -230,11 +225,11 @@ pub(super) fn reading(comparison: &Comparison<'_>) -> String {
         0 | 1 => "One run per cell: no estimate of run-to-run variation.".to_owned(),
         several => {
             let interval = if several >= 5 {
-                "; from five runs on also [95 % t interval of their mean, not of the median]"
+                "; from five runs on also [95 % t interval of the mean]"
             } else {
                 ""
             };
-            format!("Median of the runs (lowest–highest){interval}.")
+            format!("Geometric mean of the runs (lowest–highest){interval}.")
         }
     };
     if groups.iter().any(|repeated| repeated.left_out() > 0) {

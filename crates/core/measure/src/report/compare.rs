@@ -1,27 +1,25 @@
-//! Comparison of groups of runs: whether it is fair, and the ratio of a figure.
+//! Comparison of groups of runs: whether it is fair, and the change of a figure.
 
 use std::collections::BTreeSet;
 
 use super::comparison::{Comparison, Repetitions};
 use super::facts;
 use super::plain;
+use crate::change::{Change, Figure, MARGIN};
 use crate::machine::Machine;
-use crate::ratio::Ratio;
+use crate::metrics;
 use crate::result::{Answer, RunResult};
 
-/// Returns the groups at a level that can be compared, and the reasons for the others.
+/// Returns the groups at a level that can be compared, and the other daemons with the reasons.
 pub(super) fn fair<'a>(
     comparison: &Comparison<'a>,
     level: &str,
-) -> (Vec<Repetitions<'a>>, Vec<String>) {
+) -> (Vec<Repetitions<'a>>, Vec<(usize, String)>) {
     let mut fair: Vec<Repetitions<'a>> = Vec::new();
     let mut excluded = Vec::new();
     for repeated in comparison.at(level) {
         match unfair(comparison, &repeated, fair.first()) {
-            Some(reason) => {
-                let name = comparison.daemon(repeated.daemon);
-                excluded.push(format!("{name}: {reason}"));
-            }
+            Some(reason) => excluded.push((repeated.daemon, reason)),
             None => fair.push(repeated),
         }
     }
@@ -140,18 +138,37 @@ fn fingerprint(machine: &Machine) -> (&str, Option<&str>, u64, u64, &str) {
     )
 }
 
-/// Returns a figure of `repeated` relative to `base`, or `None` if no runs of both that count have it.
-pub(super) fn ratio(
-    read: impl Fn(&RunResult) -> Option<f64>,
+/// Returns an error if the driver's CPU time per operation differs between two blocks of runs: then the machine was not
+/// the same, whatever its name. Without that figure there is nothing to tell by.
+pub(super) fn same_machine(one: &Repetitions<'_>, other: &Repetitions<'_>) -> Result<(), String> {
+    let figure = |run: &RunResult| {
+        let value = metrics::value("driver.cpu.each", run)?;
+        Some(Figure {
+            value,
+            quantum: metrics::quantum("driver.cpu.each", value, run),
+        })
+    };
+    match change(figure, one, other, false).map(|change| change.ratio()) {
+        Some(ratio) if ratio.ln().abs() > MARGIN.ln_1p() => Err(format!(
+            "two blocks of runs, between which the driver's own CPU time per operation changed by {:.0} %: run both in one suite",
+            (ratio - 1.0).abs() * 100.0
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Returns the change of a figure from `base` to `repeated`, or `None` if no runs of both that count have it.
+pub(super) fn change(
+    read: impl Fn(&RunResult) -> Option<Figure>,
     base: &Repetitions<'_>,
     repeated: &Repetitions<'_>,
     paired: bool,
-) -> Option<Ratio> {
+) -> Option<Change> {
     if paired {
         let pairs = base.pairs(repeated);
-        return Ratio::paired(pairs.filter_map(|(base, run)| Some((read(base)?, read(run)?))));
+        return Change::paired(pairs.filter_map(|(base, run)| Some((read(base)?, read(run)?))));
     }
     let values =
-        |runs: &[&RunResult]| -> Vec<f64> { runs.iter().filter_map(|run| read(run)).collect() };
-    Ratio::unpaired(&values(&base.counted()), &values(&repeated.counted()))
+        |runs: &[&RunResult]| -> Vec<Figure> { runs.iter().filter_map(|run| read(run)).collect() };
+    Change::unpaired(&values(&base.counted()), &values(&repeated.counted()))
 }

@@ -164,7 +164,7 @@ impl<'a> Comparison<'a> {
 }
 
 impl<'a> Repetitions<'a> {
-    /// Returns the runs whose figures count in medians, intervals and conclusions: all but the INVALID ones.
+    /// Returns the runs whose figures count in means, intervals and words: all but the INVALID ones.
     pub(super) fn counted(&self) -> Vec<&'a RunResult> {
         let runs = self.runs.iter().copied();
         runs.filter(|run| is_counted(run)).collect()

@@ -101,7 +101,7 @@ pub(super) enum MarkKind {
     /// Dots for runs whose figures do not count.
     HollowDots,
     /// A short stroke across each point.
-    MedianStroke,
+    MeanStroke,
 }
 
 impl MarkKind {
@@ -111,7 +111,7 @@ impl MarkKind {
         Self::Thin,
         Self::Dashed,
         Self::Line,
-        Self::MedianStroke,
+        Self::MeanStroke,
         Self::HollowDots,
         Self::Dots,
     ];
@@ -124,7 +124,7 @@ impl MarkKind {
             Self::Band => "b",
             Self::Dots => "p",
             Self::HollowDots => "p i",
-            Self::MedianStroke => "m",
+            Self::MeanStroke => "m",
         }
     }
 }
@@ -227,7 +227,7 @@ impl Chart {
         let class = format!("{} {}", mark.kind.class(), colour(mark.daemon));
         match mark.kind {
             MarkKind::Dots | MarkKind::HollowDots => self.dots(mark, &class),
-            MarkKind::MedianStroke => {
+            MarkKind::MeanStroke => {
                 let stroke = |point: &Point| {
                     let (x, y) = self.position(*point);
                     format!("M{} {y}h36", x - 18)

@@ -63,7 +63,7 @@ impl Row {
     /// Returns true if the row is marked as contradicting.
     pub(super) fn fails(&self) -> bool {
         let last = self.cells.last();
-        last.is_some_and(|cell| cell.median.starts_with(FAILS))
+        last.is_some_and(|cell| cell.value.starts_with(FAILS))
     }
 }
 

@@ -112,7 +112,7 @@ fn chart(comparison: &Comparison<'_>, metric: &LevelMetric<'_>) -> Option<Chart>
     })
 }
 
-/// Draws dots for the runs and a stroke for the median of each level; nothing if no run has the figure. The dots of
+/// Draws dots for the runs and a stroke for the mean of each level; nothing if no run has the figure. The dots of
 /// INVALID runs are hollow.
 fn of_daemon(
     comparison: &Comparison<'_>,
@@ -128,7 +128,7 @@ fn of_daemon(
     };
     let shown = |value: f64| format!("{}{unit}", (metric.column.show)(value));
     let mut dots = [Dots::default(), Dots::default()];
-    let (mut medians, mut descriptions) = (Vec::new(), Vec::new());
+    let (mut means, mut descriptions) = (Vec::new(), Vec::new());
     for repeated in comparison.of_daemon(daemon) {
         let (level, x) = (repeated.level_name(), position(comparison, &repeated));
         for run in &repeated.runs {
@@ -149,10 +149,10 @@ fn of_daemon(
         else {
             continue;
         };
-        medians.push((x, spread.median));
-        descriptions.push(format!("{} at {level}", shown(spread.median)));
+        means.push((x, spread.mean));
+        descriptions.push(format!("{} at {level}", shown(spread.mean)));
     }
-    if medians.is_empty() {
+    if means.is_empty() {
         return Drawn::default();
     }
     let kinds = [MarkKind::Dots, MarkKind::HollowDots].into_iter().zip(dots);
@@ -160,10 +160,10 @@ fn of_daemon(
     let mut marks: Vec<Mark> = drawn
         .map(|(kind, dots)| Mark::new(daemon, kind, vec![dots.points]).named(dots.names))
         .collect();
-    if medians.len() > 1 {
-        marks.push(Mark::new(daemon, MarkKind::Thin, vec![medians.clone()]));
+    if means.len() > 1 {
+        marks.push(Mark::new(daemon, MarkKind::Thin, vec![means.clone()]));
     }
-    marks.push(Mark::new(daemon, MarkKind::MedianStroke, vec![medians]).labelled(label));
+    marks.push(Mark::new(daemon, MarkKind::MeanStroke, vec![means]).labelled(label));
     Drawn {
         marks,
         descriptions: vec![format!("{name}: {}", descriptions.join(", "))],

@@ -2,10 +2,9 @@
 
 mod changes;
 
-use changes::{Baseline, Position, conclusions};
+use changes::{Against, Position, changes};
 
 use super::markdown;
-use crate::ratio::RUNS_FOR_A_CONCLUSION;
 use crate::report::cell::Cell;
 use crate::report::columns::{self, Column};
 use crate::report::comparison::{Comparison, Repetitions, level_name, measured_values};
@@ -34,10 +33,7 @@ const CELL: usize = 60;
 pub fn render(suite: &Suite, base: Option<&Suite>) -> String {
     let comparison = Comparison::new(suite);
     let before = base.map(Comparison::new);
-    let baseline = Baseline {
-        base: before.as_ref(),
-        paired: base.is_none(),
-    };
+    let against = before.as_ref().map_or(Against::Best, Against::Earlier);
     let mut lines = vec![
         format!("## {}", text(&sections::title(&comparison), LINE)),
         String::new(),
@@ -49,9 +45,9 @@ pub fn render(suite: &Suite, base: Option<&Suite>) -> String {
     let compared = sections::compared(&comparison);
     let most = ANSWER_AND_ROWS.saturating_sub(answer.len());
     let rows = rows(&comparison, most);
-    let conclusions = conclusions(&comparison, &rows, &compared, &baseline);
-    if baseline.base.is_some() {
-        answer.splice(0..0, changed(&comparison, &rows, &compared, &conclusions));
+    let changes = changes(&comparison, &rows, &compared, against);
+    if before.is_some() {
+        answer.splice(0..0, changed(&comparison, &rows, &compared, &changes));
     }
     if !answer.is_empty() {
         lines.extend(answer);
@@ -61,10 +57,10 @@ pub fn render(suite: &Suite, base: Option<&Suite>) -> String {
         lines.extend([text(question, LINE), String::new()]);
     }
     if !rows.is_empty() {
-        lines.extend(table(&comparison, &rows, &compared, &conclusions));
+        lines.extend(table(&comparison, &rows, &compared, &changes));
         lines.extend([
             String::new(),
-            reading(&comparison, &rows, &baseline),
+            reading(&comparison, &rows, against),
             String::new(),
         ]);
     }
@@ -97,13 +93,13 @@ fn changed(
     comparison: &Comparison<'_>,
     rows: &[Repetitions<'_>],
     compared: &[Column<'_>],
-    conclusions: &[(Position, String)],
+    changes: &[(Position, String)],
 ) -> Vec<String> {
     let of_daemon = |daemon: usize| {
         let is_highest = |(row, _): &Position| rows[*row].daemon == daemon;
-        let mut positions = conclusions.iter().map(|(position, _)| *position);
+        let mut positions = changes.iter().map(|(position, _)| *position);
         let (row, _) = positions.rfind(is_highest)?;
-        let changes = conclusions
+        let changes = changes
             .iter()
             .filter(|((at, _), _)| *at == row)
             .map(|((_, column), change)| format!("{} {change}", compared[*column].head().text));
@@ -120,7 +116,7 @@ fn table(
     comparison: &Comparison<'_>,
     rows: &[Repetitions<'_>],
     compared: &[Column<'_>],
-    conclusions: &[(Position, String)],
+    changes: &[(Position, String)],
 ) -> Vec<String> {
     let levels = comparison.levels.iter().any(|level| !level.is_empty());
     let mut head = vec!["daemon".to_owned()];
@@ -132,14 +128,14 @@ fn table(
     let row = |(number, repeated): (usize, &Repetitions<'_>)| {
         let name = columns::row_name(comparison, repeated);
         let name = Cell {
-            median: text(&name.median, CELL),
+            value: text(&name.value, CELL),
             ..name
         };
         let figures = compared.iter().enumerate().map(|(index, column)| {
             let mut text = column.cell(&repeated.shown()).spread();
-            let change = conclusions.iter().find(|(at, _)| *at == (number, index));
-            if let Some((_, conclusion)) = change {
-                text += &format!("<br>{conclusion}");
+            let change = changes.iter().find(|(at, _)| *at == (number, index));
+            if let Some((_, change)) = change {
+                text += &format!("<br>{change}");
             }
             text
         });
@@ -159,9 +155,9 @@ fn table(
 fn reading(
     comparison: &Comparison<'_>,
     rows: &[Repetitions<'_>],
-    baseline: &Baseline<'_>,
+    against: Against<'_, '_>,
 ) -> String {
-    let mut parts = vec!["Medians of the runs, with [95 % interval of their mean] from five runs on, otherwise (lowest–highest).".to_owned()];
+    let mut parts = vec!["Geometric means of the runs, with [95 % interval] from five runs on, otherwise (lowest–highest).".to_owned()];
     let left_out = comparison.all().len() - rows.len();
     if left_out > 0 {
         parts.push(format!(
@@ -169,20 +165,19 @@ fn reading(
             units::count(left_out as u64)
         ));
     }
-    let base = match baseline.base {
-        Some(base) => Some(format!(
+    let base = match against {
+        Against::Earlier(base) => Some(format!(
             "the same daemon in the earlier suite {}",
             text(&base.suite.name, CELL)
         )),
-        None => comparison
-            .measured()
-            .next()
-            .filter(|_| comparison.measured().count() > 1)
-            .map(|first| text(comparison.daemons[first], CELL)),
+        Against::Best if comparison.measured().count() > 1 => {
+            Some("the best daemon by that metric".to_owned())
+        }
+        Against::Best => None,
     };
     if let Some(base) = base {
         parts.push(format!(
-            "Below each: the change against {base}, with its 95 % interval for {RUNS_FOR_A_CONCLUSION} or more runs. Better and worse mean a change of at least 3 %; the probability that any of these words in the table is wrong is at most 5 %."
+            "Below each, at the level of the answer: the change against {base}, and the interval that the word is about. Of the intervals of the primary metric 95 % hold; those of the others are wider, so that all of them hold together in 95 % of the suites."
         ));
     }
     parts.join(" ")

@@ -1,18 +1,15 @@
 //! The answer: sentences that say which daemon is better by each metric that decides, and what would settle the rest.
 
-use std::collections::BTreeMap;
-
 use super::overview::common_level;
-use crate::report::compare::fair;
 use crate::report::comparison::Comparison;
+use crate::report::contest::Contests;
 use crate::report::document::{Part, Section};
 use crate::report::plain;
-use contest::Contest;
+use sentence::sentence;
 
-mod contest;
-mod deciding;
 mod failures;
 mod scope;
+mod sentence;
 
 /// Label of the command that would settle what is open.
 pub(in crate::report) const COMMAND: &str = "to settle";
@@ -48,18 +45,6 @@ pub(in crate::report) fn facts(comparison: &Comparison<'_>) -> Facts {
     facts
 }
 
-/// Returns the daemons at a level that lead by each metric that decides, by its key.
-pub(super) fn leaders(comparison: &Comparison<'_>, level: &str) -> BTreeMap<String, Vec<usize>> {
-    let (fair, _) = fair(comparison, level);
-    let metrics = deciding::metrics(comparison, &fair);
-    let contests = Contest::all(&metrics, &fair);
-    let leaders = contests.iter().filter_map(|contest| {
-        let key = contest.metric.column.key.clone()?;
-        Some((key, contest.leaders()))
-    });
-    leaders.collect()
-}
-
 /// Adds the comparison of several daemons. Returns the number of repetitions that may settle what is open.
 fn compare(comparison: &Comparison<'_>, facts: &mut Facts) -> Option<usize> {
     let Some(level) = common_level(comparison) else {
@@ -67,12 +52,16 @@ fn compare(comparison: &Comparison<'_>, facts: &mut Facts) -> Option<usize> {
         facts.push(("open", text));
         return None;
     };
-    let (fair, excluded) = fair(comparison, level);
+    let contests = Contests::new(comparison, level);
+    let excluded = contests.excluded.iter();
+    let excluded =
+        excluded.map(|(daemon, reason)| format!("{}: {reason}", comparison.daemon(*daemon)));
+    let excluded: Vec<String> = excluded.collect();
     if !excluded.is_empty() {
         facts.push(("excluded", excluded.join("; ")));
     }
-    if fair.len() < 2 {
-        let text = match fair.first() {
+    if contests.fair.len() < 2 {
+        let text = match contests.fair.first() {
             Some(only) => {
                 let name = comparison.daemon(only.daemon);
                 format!("not comparable: there is nothing to compare {name} with")
@@ -91,11 +80,10 @@ fn compare(comparison: &Comparison<'_>, facts: &mut Facts) -> Option<usize> {
         facts.push(("answer", text));
         return None;
     }
-    let metrics = deciding::metrics(comparison, &fair);
-    let contests = Contest::all(&metrics, &fair);
-    let sentences = contests.iter();
-    facts.extend(sentences.map(|contest| (contest.metric.label, contest.sentence(comparison))));
+    let sentences = contests.all.iter();
+    facts.extend(sentences.map(|contest| (contest.metric.label, sentence(contest, comparison))));
+    facts.extend(scope::words(&contests));
     facts.extend(failures::none(comparison));
-    facts.extend(scope::level(comparison, level, &contests));
-    contests.iter().filter_map(Contest::open).max()
+    facts.extend(scope::level(comparison, &contests));
+    contests.open()
 }

@@ -1,9 +1,10 @@
 //! Overview: the key figures of each daemon at the highest level that all of them ran.
 
-use super::answer;
 use super::memory::{self, Slope};
 use crate::report::columns::{self, Column};
 use crate::report::comparison::{Comparison, Repetitions, level_name, size};
+use crate::report::contest::Contests;
+use crate::report::deciding;
 use crate::report::distinct;
 use crate::report::document::{Charts, Part, Section};
 use crate::report::roles;
@@ -43,7 +44,7 @@ fn reading(comparison: &Comparison<'_>, level: &str) -> String {
 /// Returns the level to compare daemons at: the highest at which all of them have runs that count, otherwise the highest
 /// at which all have runs; daemons without any runs do not matter. A level that is not a number is used only if there is
 /// no numeric one.
-pub(super) fn common_level<'a>(comparison: &Comparison<'a>) -> Option<&'a str> {
+pub(in crate::report) fn common_level<'a>(comparison: &Comparison<'a>) -> Option<&'a str> {
     let all: Vec<Repetitions<'_>> = comparison.all();
     let daemons = |counts: fn(&Repetitions<'_>) -> bool, level: Option<&str>| {
         let at = |repeated: &&Repetitions<'_>| level.is_none_or(|level| repeated.level == level);
@@ -65,9 +66,11 @@ pub(super) fn common_level<'a>(comparison: &Comparison<'a>) -> Option<&'a str> {
 
 /// Returns the columns to compare: the share of successful operations, then figures of daemons without failures.
 pub(in crate::report) fn compared<'a>(comparison: &Comparison<'a>) -> Vec<Column<'a>> {
-    let headline = comparison.headline().map(|series| {
-        let head = format!("{} p99, ms", comparison.series_label(series));
-        Column::series(comparison, series, "p99").titled(&head)
+    let headline = comparison.headline().into_iter().flat_map(|series| {
+        deciding::STATISTICS.map(|statistic| {
+            let head = format!("{} {statistic}, ms", comparison.series_label(series));
+            Column::series(comparison, series, statistic).titled(&head)
+        })
     });
     let rates = roles::rates(comparison.suite).into_iter().map(Column::rate);
     [columns::success()]
@@ -90,7 +93,8 @@ fn table(comparison: &Comparison<'_>, level: &str) -> Table {
     let at = comparison.at(level);
     let compared = compared(comparison);
     let mut table = Table::of_runs("At a glance", comparison, &at, &compared);
-    let leaders = answer::leaders(comparison, level);
+    let contests = Contests::new(comparison, level);
+    let leaders = contests.leaders();
     for (index, column) in compared.iter().enumerate() {
         let key = column.key.as_deref().unwrap_or_default();
         let leaders = leaders.get(key).map(Vec::as_slice).unwrap_or_default();

@@ -43,7 +43,7 @@ pub(super) fn facts(comparison: &Comparison<'_>) -> Option<(&'static str, String
     let run = comparison.only_run()?;
     let rate = |column: Column<'_>| {
         column.value(run)?;
-        let rate = column.cell(&[run]).median;
+        let rate = column.cell(&[run]).value;
         Some(format!("{rate} {}", column.head().text))
     };
     let suite = comparison.suite;

@@ -122,7 +122,7 @@ fn left_out(comparison: &Comparison<'_>) -> Option<(&'static str, String)> {
     let results = &comparison.suite.results;
     let invalid = results.iter().filter(|run| !is_counted(run)).count();
     let text = format!(
-        "{invalid} of {} runs: INVALID runs are in no median, interval, mark or answer; a row marked INVALID has no others",
+        "{invalid} of {} runs: INVALID runs are in no mean, interval, mark or answer; a row marked INVALID has no others",
         results.len()
     );
     (invalid > 0).then_some(("left out", text))

@@ -97,11 +97,11 @@ fn all(table: &Table, index: usize, holds: fn(&Cell) -> bool) -> bool {
 }
 
 fn is_unknown(cell: &Cell) -> bool {
-    cell.median == NONE || cell.median.is_empty()
+    cell.value == NONE || cell.value.is_empty()
 }
 
 fn is_zero(cell: &Cell) -> bool {
-    cell.range.is_empty() && (is_unknown(cell) || cell.median.parse::<f64>() == Ok(0.0))
+    cell.range.is_empty() && (is_unknown(cell) || cell.value.parse::<f64>() == Ok(0.0))
 }
 
 fn columns(table: &Table, shown: &[usize]) -> Markup {
@@ -130,7 +130,7 @@ fn line(table: &Table, row: &Row, shown: &[usize]) -> Markup {
     let first = |text: &Cell| {
         html! {
             th scope="row" {
-                (text.median)
+                (text.value)
                 @if let Some(verdict) = text.verdict { span class=(format!("doubt {verdict}")) { (verdict) } }
             }
         }
@@ -145,7 +145,7 @@ fn line(table: &Table, row: &Row, shown: &[usize]) -> Markup {
         tr class=[(!classes.is_empty()).then(|| classes.join(" "))] {
             @for (place, (index, text)) in cells.enumerate() {
                 @if place == 0 { (first(text)) }
-                @else if table.head[index].left_aligned { td class=(text_classes(&text.median)) { (text.median) } }
+                @else if table.head[index].left_aligned { td class=(text_classes(&text.value)) { (text.value) } }
                 @else if text.best { td.best { (figure(text)) } }
                 @else { td { (figure(text)) } }
             }
@@ -163,7 +163,7 @@ fn text_classes(text: &str) -> &'static str {
 
 fn figure(text: &Cell) -> Markup {
     html! {
-        (text.median)
+        (text.value)
         @if text.best { span.mark { "best" } }
         @if !text.range.is_empty() { small { (text.range) } }
         @if !text.interval.is_empty() { small { (text.interval) } }

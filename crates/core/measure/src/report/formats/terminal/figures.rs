@@ -78,23 +78,23 @@ fn kinds(runs: &[&RunResult]) -> String {
     comparison::kinds(kinds, KINDS)
 }
 
-/// Formats the median of the runs, with the lowest and the highest value if they differ.
+/// Formats the mean of the runs, with the lowest and the highest value if they differ.
 fn figure(
     runs: &[&RunResult],
     read: impl Fn(&RunResult) -> Option<f64>,
     show: impl Fn(f64) -> String,
 ) -> Option<String> {
     let stats = SummaryStats::from_values(runs.iter().filter_map(|run| read(run)))?;
-    let [median, low, high] = [stats.median, stats.min, stats.max].map(show);
+    let [mean, low, high] = [stats.mean, stats.min, stats.max].map(show);
     if low == high {
-        return Some(median);
+        return Some(mean);
     }
     // The unit stands once: `119 µs (113–125 µs)`.
     let low = match (low.split_once(' '), high.split_once(' ')) {
         (Some((number, unit)), Some((_, same))) if unit == same => number.to_owned(),
         _ => low,
     };
-    Some(format!("{median} ({low}–{high})"))
+    Some(format!("{mean} ({low}–{high})"))
 }
 
 fn rates(comparison: &Comparison<'_>, runs: &[&RunResult]) -> Option<Item> {

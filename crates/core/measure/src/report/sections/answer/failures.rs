@@ -1,7 +1,7 @@
 //! Failures of the daemons: they come first in the answer, before any praise.
 
 use super::Facts;
-use super::contest::listed;
+use super::sentence::listed;
 use crate::exit;
 use crate::report::comparison::{self, Comparison, Repetitions};
 use crate::report::distinct;

@@ -1,22 +1,37 @@
 //! The scope of the answer: the level that it is about, the order at other levels, and what was run of the plan.
 
-use super::contest::{Contest, listed};
-use super::deciding::{self, Deciding};
+use super::sentence::listed;
 use crate::report::comparison::{Comparison, Repetitions, is_counted, level_name, size};
+use crate::report::contest::Contests;
+use crate::report::deciding::{self, Deciding};
 use crate::report::distinct;
 use crate::result::RunResult;
 use crate::suite::Suite;
 use crate::warning::Verdict;
 
-/// Smallest difference of two medians at another level, as a ratio, that makes an order.
+/// Smallest difference of two means at another level, as a ratio, that makes an order.
 const MIN_RATIO: f64 = 1.03;
+
+/// Says what the words of the answer are worth.
+pub(super) fn words(contests: &Contests<'_>) -> Option<(&'static str, String)> {
+    let primary = contests.all.first()?;
+    let others = contests.all.len() - 1;
+    let noun = &primary.metric.column.head;
+    let text = match others {
+        0 => format!("{noun} decides, by 95 % intervals"),
+        _ => format!(
+            "{noun} decides, by 95 % intervals; those of the other metrics are wider, so that all of them hold in 95 of 100 suites"
+        ),
+    };
+    Some(("intervals", text))
+}
 
 /// Names the level and compares the order of the daemons with that at the other levels.
 pub(super) fn level(
     comparison: &Comparison<'_>,
-    level: &str,
-    contests: &[Contest<'_, '_>],
+    contests: &Contests<'_>,
 ) -> Option<(&'static str, String)> {
+    let level = contests.level;
     if level.is_empty() {
         return None;
     }
@@ -58,28 +73,27 @@ pub(super) fn level(
 fn order_at(
     comparison: &Comparison<'_>,
     level: &str,
-    contests: &[Contest<'_, '_>],
+    contests: &Contests<'_>,
 ) -> Option<Vec<(String, usize)>> {
     let at = comparison.at(level);
     let usable =
         |repeated: &&Repetitions<'_>| !repeated.counted().is_empty() && !repeated.has_failures();
     let at: Vec<&Repetitions<'_>> = at.iter().filter(usable).collect();
-    let median = |metric: &Deciding<'_>, daemon: usize| {
+    let mean = |metric: &Deciding<'_>, daemon: usize| {
         let repeated = at.iter().find(|repeated| repeated.daemon == daemon)?;
-        metric.median(&repeated.counted())
+        metric.mean(&repeated.counted())
     };
     let mut compared = false;
     let mut turned = Vec::new();
-    for contest in contests {
+    for contest in &contests.all {
         for (rank, better) in contest.ranked.iter().enumerate() {
             for worse in &contest.ranked[rank + 1..] {
-                let [one, other] =
-                    [better, worse].map(|entry| median(contest.metric, entry.daemon));
+                let [one, other] = [better, worse].map(|entry| mean(&contest.metric, entry.daemon));
                 let (Some(one), Some(other)) = (one, other) else {
                     continue;
                 };
                 compared = true;
-                let here = (better.median / worse.median).ln();
+                let here = (better.mean / worse.mean).ln();
                 let there = (one / other).ln();
                 if there.abs() >= MIN_RATIO.ln() && (here > 0.0) != (there > 0.0) {
                     turned.push((contest.metric.label.to_owned(), worse.daemon));
@@ -103,8 +117,8 @@ pub(super) fn growth(comparison: &Comparison<'_>) -> Option<(&'static str, Strin
     };
     let metrics = deciding::metrics(comparison, std::slice::from_ref(*last));
     let changes = metrics.iter().filter_map(|metric| {
-        let low = metric.median(&first.counted())?;
-        let high = metric.median(&last.counted())?;
+        let low = metric.mean(&first.counted())?;
+        let high = metric.mean(&last.counted())?;
         let (noun, low) = (&metric.column.head, metric.number(low));
         Some(format!("{noun} {low} → {}", metric.number(high)))
     });

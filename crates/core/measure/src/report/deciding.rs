@@ -1,19 +1,27 @@
-//! The metrics that decide between daemons, chosen by the roles of series and counters.
+//! The metrics that decide between daemons: the primary one, and the others.
 
+use super::columns::Column;
+use super::comparison::{Comparison, Repetitions};
+use super::roles;
+use crate::change::Figure;
 use crate::metrics::{self, Better};
-use crate::report::columns::Column;
-use crate::report::comparison::{Comparison, Repetitions};
-use crate::report::roles;
 use crate::result::RunResult;
 use crate::spec::OperationKind;
 use crate::units::{self, Unit};
 
+/// The statistics of the headline series that are compared. Runs of a high percentile vary by far more than those of the
+/// median.
+pub(super) const STATISTICS: [&str; 3] = ["p50", "p90", "p99"];
+
 /// A metric with its words.
+#[derive(Debug)]
 pub(super) struct Deciding<'a> {
     /// The metric. Its head is the name within a sentence: `TTFB p99`.
     pub(super) column: Column<'a>,
     /// Label of the line.
     pub(super) label: &'static str,
+    /// True for the metric whose word has the whole probability of being wrong.
+    pub(super) is_primary: bool,
     /// Words after the value: ` per connection`.
     of: &'static str,
     unit: Unit,
@@ -25,14 +33,41 @@ impl<'a> Deciding<'a> {
         Self {
             column: Column::metric(key, noun, units::significant),
             label,
+            is_primary: false,
             of,
             unit: metrics::by_key(key).unit,
         }
     }
 
-    /// Returns the median of some runs, if one of them has the metric.
-    pub(super) fn median(&self, runs: &[&RunResult]) -> Option<f64> {
-        Some(self.column.stats(runs)?.median)
+    fn of_series(comparison: &Comparison<'_>, series: &'a str, statistic: &str) -> Self {
+        Self {
+            column: Column::series(comparison, series, statistic),
+            label: "latency",
+            is_primary: false,
+            of: "",
+            unit: Unit::Nanoseconds,
+        }
+    }
+
+    pub(super) fn key(&self) -> &str {
+        self.column.key.as_deref().unwrap_or_default()
+    }
+
+    pub(super) fn is_lower_better(&self) -> bool {
+        self.column.better == Better::Lower
+    }
+
+    /// Returns the mean of some runs, if one of them has the metric.
+    pub(super) fn mean(&self, runs: &[&RunResult]) -> Option<f64> {
+        Some(self.column.stats(runs)?.mean)
+    }
+
+    /// Returns the figure of a run, if it can be compared: a rate that includes a backlog cannot.
+    pub(super) fn figure(&self, run: &RunResult) -> Option<Figure> {
+        let value = self.column.value(run)?;
+        let is_compared = !self.column.is_rate() || !run.rates_include_backlog();
+        let quantum = metrics::quantum(self.key(), value, run);
+        is_compared.then_some(Figure { value, quantum })
     }
 
     /// Returns true if the driver limits the metric when it has no CPU time left.
@@ -72,8 +107,8 @@ impl<'a> Deciding<'a> {
     }
 }
 
-/// Returns the metrics that decide between the groups: rates, the headline series, memory, CPU; after faults the
-/// downtime.
+/// Returns the metrics that decide between the groups, the primary one first: the downtime after faults, or the median of
+/// the headline series. Then come its other percentiles, rates, memory and CPU.
 pub(super) fn metrics<'a>(
     comparison: &Comparison<'a>,
     groups: &[Repetitions<'_>],
@@ -83,6 +118,10 @@ pub(super) fn metrics<'a>(
     if runs().any(|run| !run.faults.is_empty()) {
         metrics.push(Deciding::of_catalogue("downtime", "down", "downtime", ""));
     }
+    if let Some(series) = comparison.headline() {
+        let of_series = |statistic| Deciding::of_series(comparison, series, statistic);
+        metrics.extend(STATISTICS.map(of_series));
+    }
     // A schedule decides the rate; a daemon that does not follow it is overloaded and not compared.
     let has_schedule = |run: &RunResult| {
         let offered = run.throughput.as_ref().map(|throughput| throughput.offered);
@@ -91,8 +130,10 @@ pub(super) fn metrics<'a>(
     if !runs().all(has_schedule) {
         metrics.extend(rates(comparison));
     }
-    metrics.extend(latency(comparison));
     metrics.extend(resources(comparison));
+    if let Some(first) = metrics.first_mut() {
+        first.is_primary = true;
+    }
     metrics
 }
 
@@ -102,18 +143,9 @@ fn rates<'a>(comparison: &Comparison<'a>) -> impl Iterator<Item = Deciding<'a>> 
     compared.map(|rate| Deciding {
         column: Column::rate(rate),
         label: "rate",
+        is_primary: false,
         of: "",
         unit: Unit::PerSecond,
-    })
-}
-
-fn latency<'a>(comparison: &Comparison<'a>) -> Option<Deciding<'a>> {
-    let series = comparison.headline()?;
-    Some(Deciding {
-        column: Column::series(comparison, series, "p99"),
-        label: "latency",
-        of: "",
-        unit: Unit::Nanoseconds,
     })
 }
 

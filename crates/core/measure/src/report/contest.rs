@@ -1,0 +1,273 @@
+//! The one comparison behind answer, tables and marks: daemons by each metric that decides, and what the runs prove.
+
+use std::collections::BTreeMap;
+
+use super::compare::{self, change};
+use super::comparison::{Comparison, Repetitions};
+use super::deciding::{self, Deciding};
+use crate::change::{Change, FEWEST_RUNS, Family, Finding, Word};
+use crate::metrics::Better;
+use crate::warning::{Kind, Severity};
+
+/// Runs that a comparison should have at least: fewer say little about the variation from run to run.
+const ENOUGH: usize = 5;
+
+/// The comparison of daemons at one level.
+#[derive(Debug)]
+pub(super) struct Contests<'a> {
+    pub(super) level: &'a str,
+    /// The groups that can be compared.
+    pub(super) fair: Vec<Repetitions<'a>>,
+    /// The other daemons, with the reason.
+    pub(super) excluded: Vec<(usize, String)>,
+    /// The comparison by each metric that at least two daemons have, the primary one first.
+    pub(super) all: Vec<Contest<'a>>,
+}
+
+/// The daemons that have a metric, ordered by it.
+#[derive(Debug)]
+pub(super) struct Contest<'a> {
+    pub(super) metric: Deciding<'a>,
+    /// The best first.
+    pub(super) ranked: Vec<Entry>,
+    /// The best daemon against each of the others (Hsu's comparison with the best).
+    pairs: Vec<Pair>,
+    /// Daemons without the metric.
+    pub(super) unknown: Vec<usize>,
+    /// Daemons against which the driver had no CPU time left.
+    pub(super) limited: Vec<usize>,
+}
+
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub(super) daemon: usize,
+    pub(super) mean: f64,
+}
+
+/// A change of a metric and what the runs prove of it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Pair {
+    /// Rank of the other daemon; 0 for a daemon against itself in an earlier suite.
+    rank: usize,
+    /// From the other daemon to the best, or from the earlier suite to this.
+    pub(super) change: Change,
+    pub(super) finding: Finding,
+    /// The probability with which the finding may be wrong.
+    error_rate: f64,
+}
+
+impl Pair {
+    fn new(rank: usize, change: Change, metric: &Deciding<'_>, error_rate: f64) -> Self {
+        Self {
+            rank,
+            change,
+            finding: change.finding(metric.is_lower_better(), error_rate),
+            error_rate,
+        }
+    }
+
+    /// Returns the number of runs that would show a change of the margin.
+    pub(super) fn needed(&self) -> Option<usize> {
+        self.change.needed(self.error_rate)
+    }
+}
+
+impl<'a> Contests<'a> {
+    /// Compares the daemons at a level. All words hold together.
+    pub(super) fn new(comparison: &Comparison<'a>, level: &'a str) -> Self {
+        let (fair, excluded) = compare::fair(comparison, level);
+        let metrics = deciding::metrics(comparison, &fair);
+        let contests = metrics
+            .into_iter()
+            .map(|metric| Contest::new(metric, &fair));
+        let mut all: Vec<Contest<'a>> = contests
+            .filter(|contest| contest.ranked.len() > 1)
+            .collect();
+        let mut family = Family {
+            secondary: all
+                .iter()
+                .filter(|contest| !contest.metric.is_primary)
+                .count(),
+            comparisons: 0,
+        };
+        for contest in &mut all {
+            family.comparisons = contest.ranked.len() - 1;
+            contest.judge(&family);
+        }
+        Self {
+            level,
+            fair,
+            excluded,
+            all,
+        }
+    }
+
+    /// Returns the daemons that lead by each metric, by its key.
+    pub(super) fn leaders(&self) -> BTreeMap<&str, Vec<usize>> {
+        let leaders = self.all.iter();
+        leaders
+            .map(|contest| (contest.metric.key(), contest.leaders()))
+            .collect()
+    }
+
+    /// Returns the number of repetitions that may settle what is open, planned by the primary metric.
+    pub(super) fn open(&self) -> Option<usize> {
+        self.all.first()?.open()
+    }
+}
+
+impl<'a> Contest<'a> {
+    fn new(metric: Deciding<'a>, groups: &[Repetitions<'_>]) -> Self {
+        let mut known: Vec<(&Repetitions<'_>, f64)> = Vec::new();
+        let mut unknown = Vec::new();
+        for repeated in groups {
+            match metric.mean(&repeated.counted()) {
+                Some(mean) => known.push((repeated, mean)),
+                None => unknown.push(repeated.daemon),
+            }
+        }
+        known.sort_by(|(_, one), (_, other)| match metric.column.better {
+            Better::Lower => one.total_cmp(other),
+            _ => other.total_cmp(one),
+        });
+        let others = known.iter().enumerate().skip(1);
+        let pairs = others.filter_map(|(rank, (other, _))| {
+            let change = change(|run| metric.figure(run), other, known[0].0, true)?;
+            Some(Pair::new(rank, change, &metric, 1.0))
+        });
+        let pairs = pairs.collect();
+        let limited = known.iter().filter(|(repeated, _)| {
+            metric.follows_driver()
+                && repeated.counted().iter().any(|run| {
+                    let mut warnings = run.warnings.iter();
+                    warnings.any(|warning| {
+                        warning.kind == Kind::GeneratorCpuBound && warning.severity > Severity::Note
+                    })
+                })
+        });
+        Self {
+            limited: limited.map(|(repeated, _)| repeated.daemon).collect(),
+            ranked: known
+                .iter()
+                .map(|(repeated, mean)| Entry {
+                    daemon: repeated.daemon,
+                    mean: *mean,
+                })
+                .collect(),
+            pairs,
+            unknown,
+            metric,
+        }
+    }
+
+    fn judge(&mut self, family: &Family) {
+        let error_rate = family.error_rate(self.metric.is_primary);
+        for pair in &mut self.pairs {
+            *pair = Pair::new(pair.rank, pair.change, &self.metric, error_rate);
+        }
+    }
+
+    /// Returns the pair of the best daemon and the one with a rank.
+    pub(super) fn against(&self, rank: usize) -> Option<&Pair> {
+        self.pairs.iter().find(|pair| pair.rank == rank)
+    }
+
+    /// Returns the pair of the best daemon and another one.
+    pub(super) fn against_daemon(&self, daemon: usize) -> Option<&Pair> {
+        let rank = self
+            .ranked
+            .iter()
+            .position(|entry| entry.daemon == daemon)?;
+        self.against(rank)
+    }
+
+    /// Returns the ranks of the daemons that the best one cannot be told from, and of the others.
+    pub(super) fn ranks(&self) -> (Vec<usize>, Vec<usize>) {
+        let is_close = |rank: &usize| {
+            let pair = self.against(*rank);
+            pair.is_none_or(|pair| !matches!(pair.finding.word, Word::Better(_)))
+        };
+        (1..self.ranked.len()).partition(is_close)
+    }
+
+    /// Returns true if a daemon has too few runs for a word, unlike another one.
+    pub(super) fn is_short(&self, rank: usize) -> bool {
+        let is_few = |pair: &Pair| pair.change.runs < FEWEST_RUNS;
+        let mut pairs = (1..self.ranked.len()).filter_map(|other| self.against(other));
+        pairs.any(|pair| !is_few(pair)) && self.against(rank).is_none_or(is_few)
+    }
+
+    /// Returns the best daemon and those that cannot be told from it. There are none if that is every daemon, or if the
+    /// driver limited a figure.
+    fn leaders(&self) -> Vec<usize> {
+        let (close, worse) = self.ranks();
+        if worse.is_empty() || !self.limited.is_empty() {
+            return Vec::new();
+        }
+        let close = close.into_iter().filter(|rank| !self.is_short(*rank));
+        let ranks = [0].into_iter().chain(close);
+        ranks.map(|rank| self.ranked[rank].daemon).collect()
+    }
+
+    /// Returns the number of repetitions that may settle the comparison, if it is open and they are worth planning. It
+    /// follows from the variance of the runs, not from their difference.
+    pub(super) fn open(&self) -> Option<usize> {
+        if !self.limited.is_empty() {
+            return None;
+        }
+        let (close, _) = self.ranks();
+        let pairs = close.into_iter().filter_map(|rank| self.against(rank));
+        let needed = pairs.filter_map(|pair| match pair.finding.word {
+            Word::TooFewRuns => Some(ENOUGH),
+            Word::Undecided => pair.needed().filter(|runs| *runs > pair.change.runs),
+            _ => None,
+        });
+        needed.max()
+    }
+}
+
+/// The change of each daemon since an earlier suite, at a level that both have.
+#[derive(Debug)]
+pub(super) struct Since {
+    /// For each daemon the changes with the keys of their metrics, or the reason why there are none.
+    pub(super) daemons: BTreeMap<usize, Result<Vec<(String, Pair)>, String>>,
+}
+
+impl Since {
+    /// Compares each daemon with itself in an earlier suite. The two blocks of runs lie apart, so they are compared only
+    /// if the driver's own CPU time per operation shows that the machine was the same.
+    pub(super) fn new(before: &Comparison<'_>, now: &Comparison<'_>, level: &str) -> Self {
+        let groups = now.at(level);
+        let metrics = deciding::metrics(now, &groups);
+        let earlier = before.at(level);
+        let pairs = groups.iter().filter_map(|group| {
+            let name = now.daemons[group.daemon];
+            let mut earlier = earlier.iter();
+            let base = earlier.find(|base| before.daemons[base.daemon] == name)?;
+            Some((group, base))
+        });
+        let pairs: Vec<_> = pairs.collect();
+        let family = Family {
+            secondary: metrics.len().saturating_sub(1),
+            comparisons: pairs.len(),
+        };
+        let daemons = pairs.into_iter().map(|(group, base)| {
+            let compared = match compare::incomparable(group, base) {
+                Some(reason) => Err(reason.to_owned()),
+                None => compare::same_machine(base, group).map(|()| {
+                    let changes = metrics.iter().filter_map(|metric| {
+                        let change = change(|run| metric.figure(run), base, group, false)?;
+                        let error_rate = family.error_rate(metric.is_primary);
+                        let pair = Pair::new(0, change, metric, error_rate);
+                        Some((metric.key().to_owned(), pair))
+                    });
+                    changes.collect()
+                }),
+            };
+            (group.daemon, compared)
+        });
+        Self {
+            daemons: daemons.collect(),
+        }
+    }
+}
