@@ -52,7 +52,7 @@ pub struct Change {
     is_paired: bool,
 }
 
-/// What runs prove of a change.
+/// The statement that runs prove about a change.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Finding {
     /// The word.

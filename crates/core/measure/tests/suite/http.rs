@@ -35,7 +35,7 @@ fn a_comparison_of_http_servers_says_what_wrk_k6_and_ps_would() {
     - **rate:** http-daemon is better by at least 3 %: 60,020 answers/s, 20 % more than nginx (19–21 %, 5 runs)
     - **memory:** nginx is better by at least 3 %: 4.05 MiB at its peak, 20 % less than http-daemon (20–20 %, 5 runs)
     - **CPU:** http-daemon is better by at least 3 %: 5.97 µs of CPU per request, 25 % less than nginx (24–26 %, 5 runs)
-    - **intervals:** response p50 decides, by 95 % intervals; those of the other metrics are wider, so that all of them hold in 95 of 100 suites
+    - **intervals:** response p50 decides, by 95 % intervals; the other metrics have wider ones, so that all of them hold in 95 of 100 suites
     - **level:** the comparison is at 100, the only level
     - **ran:** 1 level, 5 repetitions
 
@@ -186,7 +186,7 @@ fn a_summary_tells_what_is_better_and_by_how_much() {
     - **rate:** http-daemon is best: 60,020 answers/s, 20 % more than nginx (next; 19–21 %), 3.0 × more than node-http (last; 3.0–3.0 ×); 5 runs
     - **memory:** nginx is best: 4.05 MiB at its peak, 20 % less than http-daemon (next; 20–20 %), 49 % less than node-http (last; 49–49 %); 5 runs
     - **CPU:** http-daemon is best: 5.97 µs of CPU per request, 25 % less than nginx (next; 24–26 %), 4.2 × less than node-http (last; 4.1–4.2 ×); 5 runs
-    - **intervals:** response p50 decides, by 95 % intervals; those of the other metrics are wider, so that all of them hold in 95 of 100 suites
+    - **intervals:** response p50 decides, by 95 % intervals; the other metrics have wider ones, so that all of them hold in 95 of 100 suites
     - **level:** the comparison is at 100, the only level
     - **ran:** 1 level, 5 repetitions
 
@@ -198,7 +198,7 @@ fn a_summary_tells_what_is_better_and_by_how_much() {
     | http-daemon | 100 | 100 | 60,020 [54,440, 66,172] | 0.700 [0.635, 0.772] | 1.21 [1.10, 1.34] | 2.19 [1.99, 2.42] | 5.07<br>**worse** by at least 3 %: +25.3 % [+25.1, +25.6] | 5.97 [5.41, 6.58] |
     | node-http | 100 | 100 | 20,021 [18,139, 22,099]<br>**worse** by at least 3 %: × 0.334 [0.330, 0.337] | 2.40 [2.17, 2.65]<br>**worse** by at least 3 %: × 3.43 [3.40, 3.45] | 4.15 [3.76, 4.58]<br>**worse** by at least 3 %: × 3.43 [3.39, 3.46] | 7.52 [6.81, 8.30]<br>**worse** by at least 3 %: × 3.43 [3.39, 3.46] | 7.91<br>**worse** by at least 3 %: +95.3 % [+94.9, +95.6] | 24.8 [22.5, 27.5]<br>**worse** by at least 3 %: × 4.16 [4.11, 4.21] |
 
-    Geometric means of the runs, with [95 % interval] from five runs on, otherwise (lowest–highest). Below each, at the level of the answer: the change against the best daemon by that metric, and the interval that the word is about. Of the intervals of the primary metric 95 % hold; those of the others are wider, so that all of them hold together in 95 % of the suites.
+    Geometric means of the runs, with [95 % interval] from five runs on, otherwise (lowest–highest). Below each, at the level of the answer: the change against the best daemon by that metric, and the interval that the word is about. Of the intervals of the primary metric 95 % hold; the others have wider ones, so that all of them hold together in 95 % of the suites.
 
     - machine: bench-1, Debian GNU/Linux 12 (bookworm), kernel 6.1.0-28-amd64, 2 × AMD EPYC 7763, 8.00 GiB memory, virtualised (kvm), 20,000 open files allowed
     - command: `drover run configs/http/throughput.toml --daemon nginx,http-daemon --repeat 5`
@@ -392,7 +392,7 @@ fn servers_that_answer_differently_are_not_compared_and_the_remedy_is_named() {
     - **rate:** nginx is better: 50,053 answers/s, 2.5 × more than node-http (2.5–2.5 ×, 5 runs)
     - **memory:** nginx is better by at least 3 %: 4.05 MiB at its peak, 49 % less than node-http (49–49 %, 5 runs)
     - **CPU:** nginx is better: 7.95 µs of CPU per request, 3.1 × less than node-http (3.1–3.1 ×, 5 runs)
-    - **intervals:** response p50 decides, by 95 % intervals; those of the other metrics are wider, so that all of them hold in 95 of 100 suites
+    - **intervals:** response p50 decides, by 95 % intervals; the other metrics have wider ones, so that all of them hold in 95 of 100 suites
     - **level:** the comparison is at 100, the only level
     - **ran:** 1 level, 5 repetitions
     ");

@@ -132,7 +132,7 @@ fn the_markdown_report_of_a_suite_is_complete() {
     - **latency:** rust-streaming and go-streaming: undecided in TTFB p99 (115 µs and 404 µs: 3.5 ×; 1 run is too few)
     - **memory:** rust-streaming and go-streaming: undecided in peak memory (4.48 MiB and 9.74 MiB: 2.2 ×; 1 run is too few)
     - **CPU:** rust-streaming and go-streaming: undecided in CPU time (118 µs and 382 µs: 3.2 ×; 1 run is too few)
-    - **intervals:** TTFB p50 decides, by 95 % intervals; those of the other metrics are wider, so that all of them hold in 95 of 100 suites
+    - **intervals:** TTFB p50 decides, by 95 % intervals; the other metrics have wider ones, so that all of them hold in 95 of 100 suites
     - **level:** the comparison is at 1,000, the highest that every daemon reached
     - **ran:** 3 levels, 1 to 2 repetitions, 1 of 8 runs INVALID and left out
     - **to settle:** drover run configs/fdpass/quick.toml --repeat 5

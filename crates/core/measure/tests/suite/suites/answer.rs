@@ -52,7 +52,7 @@ fn two_daemons_are_compared_in_a_line_for_each_metric_with_the_command_for_what_
     - **latency:** rust-streaming is better: TTFB p99 118 µs, 3.5 × less than go-streaming (3.5–3.5 ×, 3 runs)
     - **memory:** go-streaming and rust-streaming: undecided in peak memory (9.86 MiB and 9.93 MiB: 1.01 ×, 0.42–2.4, 3 runs); 3 runs could have shown 167 % or more, and 3.0 % needs more runs than are worth planning
     - **CPU:** rust-streaming is better: 120 µs of CPU per operation, 3.3 × less than go-streaming (2.6–4.1 ×, 3 runs)
-    - **intervals:** TTFB p50 decides, by 95 % intervals; those of the other metrics are wider, so that all of them hold in 95 of 100 suites
+    - **intervals:** TTFB p50 decides, by 95 % intervals; the other metrics have wider ones, so that all of them hold in 95 of 100 suites
     - **failures:** none: every operation succeeded
     - **level:** the comparison is at 1,000, the highest that every daemon reached; the order is the same at 100
     - **ran:** 2 of 3 levels, 3 of 5 repetitions
@@ -67,7 +67,7 @@ fn one_run_each_is_no_evidence_whatever_the_ratio() {
     - **latency:** rust-streaming and php-streaming: undecided in TTFB p99 (115 µs and 570 µs: 5.0 ×; 1 run is too few)
     - **memory:** rust-streaming and php-streaming: undecided in peak memory (4.48 MiB and 13.6 MiB: 3.0 ×; 1 run is too few)
     - **CPU:** rust-streaming and php-streaming: undecided in CPU time (118 µs and 490 µs: 4.2 ×; 1 run is too few)
-    - **intervals:** TTFB p50 decides, by 95 % intervals; those of the other metrics are wider, so that all of them hold in 95 of 100 suites
+    - **intervals:** TTFB p50 decides, by 95 % intervals; the other metrics have wider ones, so that all of them hold in 95 of 100 suites
     - **failures:** none: every operation succeeded
     - **level:** the comparison is at 1,000, the only level
     - **ran:** 1 level, 1 repetition
@@ -168,7 +168,7 @@ fn a_daemon_that_failed_clients_says_so_first_and_is_not_praised() {
     - **latency:** go-streaming is better: TTFB p99 412 µs, 10 × less than python-streaming (10–10 ×, 3 runs)
     - **memory:** python-streaming is better by at least 3 %: 8.88 MiB at its peak, 9.9 % less than go-streaming (9.5–10 %, 3 runs)
     - **CPU:** go-streaming is better by at least 3 %: 390 µs of CPU per operation, 37 % less than python-streaming (32–42 %, 3 runs)
-    - **intervals:** TTFB p50 decides, by 95 % intervals; those of the other metrics are wider, so that all of them hold in 95 of 100 suites
+    - **intervals:** TTFB p50 decides, by 95 % intervals; the other metrics have wider ones, so that all of them hold in 95 of 100 suites
     - **level:** the comparison is at 1,000, the only level
     - **ran:** 1 level, 3 repetitions, 3 of 12 runs INVALID and left out
     ");
@@ -210,7 +210,7 @@ fn daemons_that_lost_clients_in_injected_faults_are_compared_by_their_downtime()
     - **latency:** rust-streaming is better: TTFB p99 120 µs, 3.5 × less than go-streaming (3.5–3.5 ×, 5 runs)
     - **memory:** rust-streaming is better: 4.50 MiB at its peak, 2.2 × less than go-streaming (2.1–2.3 ×, 5 runs)
     - **CPU:** rust-streaming is better: 122 µs of CPU per operation, 3.2 × less than go-streaming (2.9–3.7 ×, 5 runs)
-    - **intervals:** downtime decides, by 95 % intervals; those of the other metrics are wider, so that all of them hold in 95 of 100 suites
+    - **intervals:** downtime decides, by 95 % intervals; the other metrics have wider ones, so that all of them hold in 95 of 100 suites
     - **level:** the comparison is at 1,000, the only level
     - **ran:** 1 level, 5 repetitions
     ");
@@ -244,7 +244,7 @@ fn an_order_that_turns_at_another_level_is_named() {
     - **latency:** go-streaming is better: TTFB p99 420 µs, 10 × less than python-streaming (10–10 ×, 5 runs)
     - **memory:** python-streaming is better by at least 3 %: 8.98 MiB at its peak, 10 % less than go-streaming (9.7–10 %, 5 runs)
     - **CPU:** go-streaming is better by at least 3 %: 398 µs of CPU per operation, 37 % less than python-streaming (35–39 %, 5 runs)
-    - **intervals:** TTFB p50 decides, by 95 % intervals; those of the other metrics are wider, so that all of them hold in 95 of 100 suites
+    - **intervals:** TTFB p50 decides, by 95 % intervals; the other metrics have wider ones, so that all of them hold in 95 of 100 suites
     - **failures:** none: every operation succeeded
     - **level:** the comparison is at 1,000, the highest that every daemon reached; at 100 go-streaming leads in memory
     - **ran:** 2 levels, 5 repetitions
@@ -296,8 +296,8 @@ fn the_screen_of_a_suite_has_the_answer_and_fits_80_columns() {
                 and 9.74 MiB: 2.2 ×; 1 run is too few)
       CPU       rust-streaming and go-streaming: undecided in CPU time (118 µs and
                 382 µs: 3.2 ×; 1 run is too few)
-      intervals TTFB p50 decides, by 95 % intervals; those of the other metrics are
-                wider, so that all of them hold in 95 of 100 suites
+      intervals TTFB p50 decides, by 95 % intervals; the other metrics have wider
+                ones, so that all of them hold in 95 of 100 suites
       level     the comparison is at 1,000, the highest that every daemon reached
       ran       3 levels, 1 to 2 repetitions, 1 of 8 runs INVALID and left out
       to settle drover run configs/fdpass/quick.toml --repeat 5

@@ -10,7 +10,7 @@ use crate::units;
 /// Row and column of a figure.
 pub(super) type Position = (usize, usize);
 
-/// What the figures are compared with.
+/// The baseline of the figures.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Against<'b, 'a> {
     /// The best daemon of this suite by each metric.

@@ -20,7 +20,7 @@ pub(super) fn words(contests: &Contests<'_>) -> Option<(&'static str, String)> {
     let text = match others {
         0 => format!("{noun} decides, by 95 % intervals"),
         _ => format!(
-            "{noun} decides, by 95 % intervals; those of the other metrics are wider, so that all of them hold in 95 of 100 suites"
+            "{noun} decides, by 95 % intervals; the other metrics have wider ones, so that all of them hold in 95 of 100 suites"
         ),
     };
     Some(("intervals", text))
