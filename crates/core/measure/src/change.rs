@@ -41,7 +41,7 @@ pub struct Change {
     pub means: [f64; 2],
     /// Runs: pairs, or the runs of the side that has fewer.
     pub runs: usize,
-    /// The lowest and the highest ratio of a pair; of independent runs, those of the most distant ones.
+    /// The lowest and the highest ratio of a pair; without pairs, the ratios of the most distant runs.
     pub range: (f64, f64),
     /// Variance of the logarithm of the ratio by the variation of the runs.
     variance: f64,
@@ -273,7 +273,7 @@ fn mean(figures: &[Figure]) -> f64 {
     moments(&logs(figures)).map_or(f64::NAN, |(mean, _)| mean.exp())
 }
 
-/// Returns the variance of the logarithm by rounding: that of a uniform distribution as wide as the quantum.
+/// Returns the variance of the logarithm by rounding: a uniform distribution is as wide as the quantum.
 fn rounding(figures: &[Figure]) -> f64 {
     let relative = figures.iter().map(|figure| figure.quantum / figure.value);
     relative.fold(0.0, f64::max).powi(2) / 12.0

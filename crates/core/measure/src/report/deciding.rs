@@ -9,8 +9,8 @@ use crate::result::RunResult;
 use crate::spec::OperationKind;
 use crate::units::{self, Unit};
 
-/// The statistics of the headline series that are compared. Runs of a high percentile vary by far more than those of the
-/// median.
+/// The statistics of the headline series that are compared. A high percentile varies by far more from run to run
+/// than the median.
 pub(super) const STATISTICS: [&str; 3] = ["p50", "p90", "p99"];
 
 /// A metric with its words.

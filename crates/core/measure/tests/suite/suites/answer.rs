@@ -327,8 +327,8 @@ fn the_screen_of_a_suite_has_the_answer_and_fits_80_columns() {
       CPU       rust-streaming is best: 122 µs of CPU per operation, 3.2 × less than
                 go-streaming (next; 3.2–3.3 ×), 5.2 × less than python-streaming
                 (last; 5.1–5.2 ×); 5 runs
-      intervals TTFB p50 decides, by 95 % intervals; those of the other metrics are
-                wider, so that all of them hold in 95 of 100 suites
+      intervals TTFB p50 decides, by 95 % intervals; the other metrics have wider
+                ones, so that all of them hold in 95 of 100 suites
       failures  none: every operation succeeded
       level     the comparison is at 10,000, the highest that every daemon reached;
                 the order is the same at 100 and 1,000
