@@ -209,7 +209,7 @@ impl Change {
     }
 
     /// Returns the number of runs of each side that would show a change of [`MARGIN`] in four of five cases, by the
-    /// variance of these. It does not follow from their ratio, so that planning by it is no second look. Returns `None`
+    /// variance of these. It does not depend on their ratio, so that nobody plans until a word appears. Returns `None`
     /// for fewer than three runs, and if more would be needed than are worth planning.
     #[must_use]
     pub fn needed(&self, error_rate: f64) -> Option<usize> {

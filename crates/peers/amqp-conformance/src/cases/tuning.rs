@@ -73,6 +73,11 @@ pub(super) fn cases(case: Begin<'_>) {
             .channel()?
             .run("reopen; reopen; channel.close; leave")
     });
+    heartbeats(case);
+    limits(case);
+}
+
+fn heartbeats(case: Begin<'_>) {
     case("heartbeat: with 1 s agreed the broker sends one").on_broker(|scope| {
         let connection = Connection::open_with(scope, |tune| tune.heartbeat = 1)?;
         let frame = connection.wire.frame()?;
@@ -97,6 +102,10 @@ pub(super) fn cases(case: Begin<'_>) {
         }
         channel.run("basic.qos; leave")
     });
+}
+
+/// Answers to the limits that the broker suggests.
+fn limits(case: Begin<'_>) {
     let lower: [(&str, Change); 6] = [
         ("the least frame_max", |tune| tune.frame_max = 4096),
         ("a lower frame_max", |tune| tune.frame_max = 8192),
