@@ -284,6 +284,18 @@ fn a_summary_against_an_earlier_suite_holds_each_daemon_against_itself() {
     );
     assert!(!row("| http-daemon ").contains("**"), "{text}");
     assert!(text.contains("the same daemon in the earlier suite throughput"));
+    // The driver itself has become slower, so the machine was not the same.
+    for run in &mut later.results {
+        let driver = run.usage.driver.as_mut().unwrap();
+        driver.user_s *= 1.1;
+        driver.system_s *= 1.1;
+    }
+    let text = summary(&later, Some(&earlier));
+    assert!(
+        text.contains("own CPU time per operation changed by 10 %"),
+        "{text}"
+    );
+    assert!(!text.contains("**worse**"), "{text}");
 }
 
 /// A suite of maximum size, in which everything goes wrong and every text is as long as possible.
