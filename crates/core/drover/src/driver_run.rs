@@ -10,6 +10,7 @@ use measure::result::RunResult;
 use measure::warning::Kind;
 use tokio::process::Command;
 
+use crate::against::Against;
 use crate::child::{self, Ending};
 use crate::exit;
 use crate::folder::Folder;
@@ -27,7 +28,7 @@ pub(crate) enum Outcome {
     Interrupted,
 }
 
-/// Runs a driver once. The second value is true if this program was asked to end meanwhile.
+/// Runs a driver once, against the daemon or another `version` of it. The second value is true if this program was asked to end meanwhile.
 ///
 /// # Errors
 /// The driver can't be started.
@@ -35,6 +36,7 @@ pub(crate) async fn run(
     program: &Path,
     folder: &Folder,
     run: &PlannedRun,
+    version: Option<&Against>,
     metrics_addr: Option<SocketAddr>,
     signals: &mut Signals,
     tick: impl FnMut(),
@@ -43,10 +45,17 @@ pub(crate) async fn run(
     command
         .arg("--plan")
         .arg(folder.plan())
-        .args(arguments(run))
+        .args(arguments(run, version))
         .arg("--into")
         .arg(run.id.folder(folder.path()))
         .env(SUITE_COMMAND, command_line("drover"));
+    if let Some(version) = version {
+        let (set, unset) = version.environment();
+        command.envs(set);
+        for variable in unset {
+            command.env_remove(variable);
+        }
+    }
     if let Some(address) = metrics_addr {
         command.args(["--metrics-addr", &address.to_string()]);
     }
@@ -55,14 +64,19 @@ pub(crate) async fn run(
     Ok((outcome(folder, &run.id, &ending), asked_to_end))
 }
 
-/// Returns the arguments of the driver for a run, apart from its files.
-pub(crate) fn arguments(run: &PlannedRun) -> Vec<String> {
+/// Returns the arguments of the driver for a run, apart from its files. `version` is the other version of the daemon, if
+/// the run is of that.
+pub(crate) fn arguments(run: &PlannedRun, version: Option<&Against>) -> Vec<String> {
     // In quotes: a name that looks like a number is still a name.
     let level = format!("level=\"{}\"", run.id.level);
     let set = run.set.iter().chain([&level]);
     let set = set.flat_map(|set| ["--set", set]).map(str::to_owned);
-    let daemon = ["--daemon", &run.id.daemon, "--quiet"].map(str::to_owned);
-    daemon.into_iter().chain(set).collect()
+    let daemon = match version {
+        Some(version) => version.arguments().to_vec(),
+        None => vec!["--daemon".to_owned(), run.id.daemon.clone()],
+    };
+    let daemon = daemon.into_iter().chain(["--quiet".to_owned()]);
+    daemon.chain(set).collect()
 }
 
 /// Returns the outcome of a run with an existing result. A result that was cut short is set aside, and must be

@@ -4,10 +4,11 @@ pub(crate) use measure::exit::{FAILED, FINE, MISSED, SUSPECT};
 
 /// The call or a plan is wrong.
 pub(crate) const WRONG_CALL: u8 = 2;
+/// The daemon is worse than its other version, which `--fail-on worse` asks about.
+pub(crate) const WORSE: u8 = 6;
 
-/// The order of severity, as in the drivers: a missed threshold is what the user asked about, so it precedes a suspect
-/// result.
-const MOST_SEVERE_FIRST: [u8; 4] = [FAILED, WRONG_CALL, MISSED, SUSPECT];
+/// The order of severity, as in the drivers: what the user asked about precedes a suspect result.
+const MOST_SEVERE_FIRST: [u8; 5] = [FAILED, WRONG_CALL, WORSE, MISSED, SUSPECT];
 
 /// Returns the exit code of many runs: the most severe of theirs.
 pub(crate) fn most_severe(codes: impl IntoIterator<Item = u8>) -> u8 {
@@ -30,6 +31,8 @@ mod tests {
         assert_eq!(most_severe([FINE, MISSED]), MISSED);
         assert_eq!(most_severe([SUSPECT, MISSED, FINE]), MISSED);
         assert_eq!(most_severe([FINE, SUSPECT]), SUSPECT);
+        assert_eq!(most_severe([SUSPECT, WORSE, MISSED]), WORSE);
+        assert_eq!(most_severe([WORSE, FAILED]), FAILED);
         assert_eq!(most_severe([MISSED, SUSPECT, FAILED]), FAILED);
         assert_eq!(most_severe([FINE, 101]), 101);
     }

@@ -7,6 +7,7 @@
 pub mod cli;
 pub mod tool_output;
 
+mod against;
 mod build;
 mod check;
 mod child;

@@ -67,6 +67,7 @@ mod tests {
             set: Vec::new(),
             daemons: daemons.iter().map(|name| (*name).to_owned()).collect(),
             levels: levels.iter().map(level).collect(),
+            against: None,
             capacity: None,
             repeat,
             seed,

@@ -12,9 +12,13 @@ use load::redact;
 use measure::suite::Planned;
 use serde::{Deserialize, Serialize};
 
+use crate::against::Against;
 use crate::cluster::ssh::Placement;
 use crate::doctor::Needs;
 use crate::project::{self, Project, listed};
+
+/// Runs of a daemon and of its other version, unless the call or the plan says that there are more.
+const LEAST_AGAINST: u32 = 5;
 
 /// Overrides of a plan's suite from the command line.
 #[derive(Debug, Args)]
@@ -31,6 +35,10 @@ pub(crate) struct Overrides {
     /// Make an INVALID run again this often before its result is kept (overrides the plan) [default: 2]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(..=i64::from(plan::MOST_RETRIES)))]
     retry_invalid: Option<u32>,
+    /// Compare the daemon with another version of it: a commit or branch, another checkout, a manifest (daemon.toml) or a
+    /// program. Both run in turn on this machine, at least five times each unless --repeat says otherwise
+    #[arg(long, value_name = "WHAT")]
+    against: Option<String>,
     /// Override a field of the plan, such as timeline.measure=10s
     #[arg(long, value_name = "PATH=VALUE")]
     set: Vec<String>,
@@ -47,8 +55,11 @@ pub(crate) struct SuiteSpec {
     pub(crate) plan: String,
     /// The settings of the command line.
     pub(crate) set: Vec<String>,
-    /// The daemons, in the plan's order.
+    /// The daemons, in the plan's order; before the only one its other version, if there is one.
     pub(crate) daemons: Vec<String>,
+    /// The other version of the daemon, which is the control.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) against: Option<Against>,
     /// The loads, from the first to the last.
     pub(crate) levels: Vec<Level>,
     /// The search, instead of levels.
@@ -105,6 +116,9 @@ impl Suite {
         holds_no_secret(&plan).with_context(|| shown.to_string())?;
         // Daemons of the command line make a suite of a plan that has none.
         let chosen = Some(overrides.daemons.clone()).filter(|daemons| !daemons.is_empty());
+        let only = plan.daemon.clone().filter(|_| overrides.against.is_some());
+        let chosen =
+            chosen.or_else(|| only.filter(|_| plan.suite.is_none()).map(|only| vec![only]));
         let suite = plan.suite.take();
         let suite = suite.or_else(|| chosen.clone().map(load::plan::Suite::new));
         let mut suite = suite.with_context(|| {
@@ -112,7 +126,8 @@ impl Suite {
         })?;
         suite.daemons = chosen.unwrap_or(suite.daemons);
         let planned_repeat = suite.repeat;
-        suite.repeat = overrides.repeat.unwrap_or(suite.repeat);
+        let least = overrides.against.as_ref().map_or(1, |_| LEAST_AGAINST);
+        suite.repeat = overrides.repeat.unwrap_or(suite.repeat.max(least));
         suite.validate().with_context(|| format!("{shown}"))?;
         project.require_daemons(&suite.daemons)?;
         let driver = project
@@ -122,6 +137,23 @@ impl Suite {
             .require_protocol(&suite.daemons, &driver)
             .with_context(|| shown.to_string())?;
         refuse_variables(&driver.name)?;
+        let against = match (&overrides.against, &*suite.daemons) {
+            (None, _) => None,
+            (Some(_), _) if suite.capacity.is_some() || placement.is_some() => {
+                bail!(
+                    "--against: compares runs at the levels of a plan on this machine: use it without a search and without hosts"
+                )
+            }
+            (Some(what), [daemon]) => {
+                let against = Against::find(project, daemon, what).context("--against")?;
+                suite.daemons.insert(0, against.name.clone());
+                Some(against)
+            }
+            (Some(_), several) => bail!(
+                "--against: compares one daemon with another version of it, and the plan has {}: choose one with --daemon NAME",
+                listed(several)
+            ),
+        };
         let levels = levels(&suite.levels, &plan, suite.capacity.is_some());
         let planned = suite.capacity.is_none().then_some(Planned {
             levels: levels.len() as u64,
@@ -137,6 +169,7 @@ impl Suite {
             plan: toml::to_string(&plan).context("writing the plan as TOML")?,
             set: overrides.set.clone(),
             daemons: suite.daemons,
+            against,
             levels: select_levels(levels, &overrides.levels, suite.capacity.is_some())?,
             capacity: suite.capacity,
             repeat: suite.repeat,
@@ -212,7 +245,12 @@ impl Suite {
         let most = search.map(|search| self.spec.probe(search.most));
         let levels = self.spec.levels.iter().chain(&most);
         let settings = levels.map(|level| [self.spec.set.as_slice(), &level.set].concat());
-        Needs::at_settings(&self.file, self.spec.daemons.clone(), settings)
+        let own = self
+            .spec
+            .daemons
+            .iter()
+            .filter(|name| self.spec.version(name).is_none());
+        Needs::at_settings(&self.file, own.cloned().collect(), settings)
     }
 
     /// Has the driver print the plan that it would run; returns its error if the plan is invalid.
@@ -221,7 +259,9 @@ impl Suite {
             .arg("--plan")
             .arg(&self.file)
             .args(set.iter().flat_map(|setting| ["--set", setting]))
-            .args(["--daemon", &self.spec.daemons[0], "--print-plan"])
+            .arg("--daemon")
+            .args(self.spec.daemons.last())
+            .arg("--print-plan")
             .stdin(Stdio::null())
             .output()
             .with_context(|| format!("running {}", program.display()))?;
@@ -241,6 +281,13 @@ impl SuiteSpec {
             name: load.to_string(),
             set: set.collect(),
         }
+    }
+
+    /// Returns the other version, if that is the daemon with this name.
+    pub(crate) fn version(&self, daemon: &str) -> Option<&Against> {
+        self.against
+            .as_ref()
+            .filter(|against| against.name == daemon)
     }
 
     /// Returns the total number of runs; unknown for a search.

@@ -12,8 +12,8 @@ use harness::failure::Failure;
 use harness::signals::Signals;
 use harness::{output, store};
 use load::clock;
-use load::plan;
-use measure::report::{Format, Options as ReportOptions};
+use load::plan::{self, Invalid};
+use measure::report::{self, Format, Options as ReportOptions};
 use measure::result::RunResult;
 use subject::daemon::{Daemon, DaemonError};
 use subject::host;
@@ -55,6 +55,10 @@ pub(crate) struct SuiteOptions {
     /// End with exit code 2 if another suite is active on this machine, instead of waiting for its end
     #[arg(long, conflicts_with = "force")]
     no_wait: bool,
+    /// End with exit code 6 if the daemon is worse than its other version by the primary metric, or by another one, such as
+    /// worse:response.p99. The word is confirmed first: as many runs are made again, and all of them must show it
+    #[arg(long, value_name = "worse[:METRIC]", requires = "against", value_parser = fail_on)]
+    fail_on: Option<FailOn>,
     /// Print the whole report instead of one screen at the end
     #[arg(long)]
     full: bool,
@@ -62,6 +66,18 @@ pub(crate) struct SuiteOptions {
     /// level and run
     #[arg(long, value_name = "ADDR", value_parser = harness::cli::socket_address)]
     pub(crate) metrics_addr: Option<SocketAddr>,
+}
+
+/// The change that fails a call: the daemon is worse by this metric, or by the primary one.
+#[derive(Debug, Clone)]
+struct FailOn(Option<String>);
+
+fn fail_on(text: &str) -> Result<FailOn, String> {
+    match text.split_once(':').unwrap_or((text, "")) {
+        ("worse", "") => Ok(FailOn(None)),
+        ("worse", metric) => Ok(FailOn(Some(metric.to_owned()))),
+        _ => Err("write worse, or worse:METRIC, such as worse:response.p99".to_owned()),
+    }
 }
 
 /// Runs suites one after the other; returns their combined exit code.
@@ -96,6 +112,13 @@ pub(crate) async fn run(
         check
             .with_context(|| suite.file.display().to_string())
             .map_err(Failure::Call)?;
+    }
+    for version in suites.iter().filter_map(|suite| suite.spec.against.clone()) {
+        let built = steps::perform(&mut signals, move |_| version.build());
+        match built.await.map_err(Failure::Run)? {
+            Some(built) => built.map_err(Failure::Run)?,
+            None => return Ok(interrupted(&progress)),
+        }
     }
     let mut hosts = None;
     if let Some(placement) = placement {
@@ -186,6 +209,9 @@ struct Runner<'a> {
     /// The exit codes of a search's results.
     answers: Vec<u8>,
     interrupted: bool,
+    fail_on: Option<FailOn>,
+    /// The statement that the daemon is worse than its other version, if that fails the call.
+    worse: Option<String>,
     /// True if the whole report is printed at the end.
     full: bool,
     metrics_addr: Option<SocketAddr>,
@@ -207,7 +233,8 @@ impl<'a> Runner<'a> {
             &machine.hostname,
             suite,
             commit,
-            options.fresh,
+            // Both versions may have changed since.
+            options.fresh || suite.spec.against.is_some(),
         )
         .map_err(Failure::Call)?;
         let record = match known {
@@ -244,6 +271,8 @@ impl<'a> Runner<'a> {
             retried: BTreeMap::new(),
             answers: Vec::new(),
             interrupted: false,
+            fail_on: options.fail_on.clone(),
+            worse: None,
             full: options.full,
             metrics_addr: options.metrics_addr,
         })
@@ -254,8 +283,17 @@ impl<'a> Runner<'a> {
         let ran = self.runs(project).await;
         self.progress.finish();
         let reported = self.report();
-        ran.map_err(Failure::Run)?;
+        ran.map_err(|error| {
+            if error.is::<Invalid>() {
+                Failure::Call(error)
+            } else {
+                Failure::Run(error)
+            }
+        })?;
         reported.map_err(Failure::Run)?;
+        if let Some(worse) = &self.worse {
+            self.progress.say(&format!("Worse: {worse}."));
+        }
         Ok(self.exit_code())
     }
 
@@ -269,7 +307,10 @@ impl<'a> Runner<'a> {
         };
         match self.suite.spec.capacity.clone() {
             Some(search) => self.search(&search, &able).await?,
-            None => self.matrix(&able).await?,
+            None => {
+                self.matrix(&able).await?;
+                self.confirm(&able).await?;
+            }
         }
         // Unreached and INVALID runs are tried again by the same command, after the remedy may have been applied.
         if !self.interrupted && self.record.unreached.is_empty() && !self.has_retries() {
@@ -284,6 +325,10 @@ impl<'a> Runner<'a> {
     async fn prepare_daemons(&mut self, project: &Project) -> anyhow::Result<Vec<String>> {
         let mut able = Vec::new();
         for daemon in self.suite.spec.daemons.clone() {
+            if self.suite.spec.version(&daemon).is_some() {
+                able.push(daemon);
+                continue;
+            }
             let (roots, name) = (project.root.clone(), daemon.clone());
             let protocol = self.suite.spec.protocol.clone();
             let prepared = steps::perform(self.signals, move |on_step| {
@@ -324,7 +369,7 @@ impl<'a> Runner<'a> {
     }
 
     async fn matrix(&mut self, able: &[String]) -> anyhow::Result<()> {
-        let planned = matrix::planned_runs(&self.suite.spec);
+        let planned = matrix::planned_runs(&self.record.suite);
         let is_same_repetition = |one: &PlannedRun, other: &PlannedRun| one.id.run == other.id.run;
         let mut first = 0;
         for repetition in planned.chunk_by(is_same_repetition) {
@@ -346,8 +391,38 @@ impl<'a> Runner<'a> {
                     }
                 }
             }
+            if first == repetition.len() && !self.interrupted {
+                // An unknown metric must not show after all runs.
+                self.worse()?;
+            }
         }
         Ok(())
+    }
+
+    /// Makes as many runs again if the daemon is worse than its other version and that fails the call. Runs that were
+    /// chosen because others have shown something confirm it only together with those: the second look can take the word
+    /// back, so it makes no more of them false than the first.
+    async fn confirm(&mut self, able: &[String]) -> anyhow::Result<()> {
+        let Some(worse) = self.worse()?.filter(|_| !self.interrupted) else {
+            return Ok(());
+        };
+        self.progress.say(&format!(
+            "Worse: {worse}. As many runs again will confirm it."
+        ));
+        self.record.suite.repeat *= 2;
+        self.matrix(able).await?;
+        self.worse = self.worse()?;
+        Ok(())
+    }
+
+    /// Returns the statement that the daemon is worse than its other version by the metric that the call names.
+    fn worse(&self) -> anyhow::Result<Option<String>> {
+        let Some(FailOn(metric)) = &self.fail_on else {
+            return Ok(None);
+        };
+        let suite = suite_report::read_folder(self.folder.path())?;
+        let worse = report::worse_than_control(&suite, metric.as_deref());
+        worse.map_err(|problem| Invalid::new("--fail-on", problem).into())
     }
 
     async fn run_planned(
@@ -415,9 +490,9 @@ impl<'a> Runner<'a> {
     ) -> anyhow::Result<Option<(u8, RunResult)>> {
         let mut now = RunProgress {
             number,
-            total: self.suite.spec.total(),
+            total: self.record.suite.total(),
             id: run.id.clone(),
-            repeat: self.suite.spec.repeat,
+            repeat: self.record.suite.repeat,
             attempt: self.record.attempts_set_aside(&run.id) + 1,
             about: self.about(run)?,
             after: matrix
@@ -436,9 +511,12 @@ impl<'a> Runner<'a> {
                 let (program, folder, address) = (&self.program, &self.folder, self.metrics_addr);
                 let (outcome, asked_to_end) = match &mut self.hosts {
                     Some(hosts) => hosts.run(program, folder, run, self.signals, tick).await?,
-                    None => driver_run::run(program, folder, run, address, self.signals, tick)
-                        .await
-                        .with_context(|| format!("starting {}", self.program.display()))?,
+                    None => {
+                        let version = self.suite.spec.version(&run.id.daemon);
+                        driver_run::run(program, folder, run, version, address, self.signals, tick)
+                            .await
+                            .with_context(|| format!("starting {}", self.program.display()))?
+                    }
                 };
                 // Without a host no run is whole: the same command connects again.
                 let has_lost = self.hosts.as_ref().is_some_and(|it| it.lost().is_some());
@@ -547,6 +625,7 @@ impl<'a> Runner<'a> {
         if has(FailureKind::Failed) || (all && has(FailureKind::ToolMissing)) {
             codes.push(exit::FAILED);
         }
+        codes.extend(self.worse.as_ref().map(|_| exit::WORSE));
         if self.interrupted {
             codes.push(exit::SUSPECT);
         } else if self.record.runs.is_empty() {

@@ -40,6 +40,11 @@ pub(crate) fn read_folder(folder: &Path) -> anyhow::Result<Suite> {
         question: record.question.clone(),
         command: Some(command(&record, folder)),
         planned: record.planned,
+        control: record
+            .suite
+            .against
+            .as_ref()
+            .map(|against| against.name.clone()),
         capacities: record.found.iter().map(describe_capacity).collect(),
         results,
         made_again: record.set_aside.len() as u64,
@@ -67,9 +72,15 @@ fn command(record: &Record, folder: &Path) -> String {
     };
     let mut command = format!(
         "drover {call} {plan} --daemon {} --repeat {}",
-        suite.daemons.join(","),
+        match suite.against {
+            Some(_) => suite.daemons[1..].join(","),
+            None => suite.daemons.join(","),
+        },
         suite.repeat
     );
+    if let Some(against) = &suite.against {
+        command.push_str(&format!(" --against {}", quoted(&against.what)));
+    }
     let planned = record.planned.map(|planned| planned.levels);
     if suite.capacity.is_none() && planned != Some(suite.levels.len() as u64) {
         let levels: Vec<&str> = suite.levels.iter().map(|level| &*level.name).collect();

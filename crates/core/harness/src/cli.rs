@@ -24,7 +24,7 @@ use crate::store::{self, Folder};
 use crate::{launcher, output, page};
 use load::driver::{Driver, Target, ValidPlan};
 use load::limits::{self, TooFewFiles};
-use load::plan::{Invalid, Plan};
+use load::plan::{self, Invalid, Plan};
 use subject::daemon::DaemonError;
 use subject::headroom::CannotHold;
 use subject::host;
@@ -469,15 +469,19 @@ fn subject<D: Driver>(
                 target, name, metrics, pids,
             )?))
         }
-        (None, Some(_)) if common.name.is_some() => Err(only_for_running("--name").into()),
         (None, Some(_)) if !common.pid.is_empty() => Err(only_for_running("--pid").into()),
         (None, Some(_)) if !common.daemon_metrics.is_empty() => {
             Err(only_for_running("--daemon-metrics").into())
         }
-        (None, Some(name)) => {
+        (None, Some(daemon)) => {
+            let name = common.name.as_ref().unwrap_or(daemon);
+            plan::check_folder_name("--name", name)?;
             let prepared =
-                launcher::prepare(&launcher::root()?, name, &D::SPEC.protocol, common.quiet)?;
-            Ok(Subject::Launched(Box::new(prepared)))
+                launcher::prepare(&launcher::root()?, daemon, &D::SPEC.protocol, common.quiet)?;
+            Ok(Subject::Launched {
+                prepared: Box::new(prepared),
+                name: name.clone(),
+            })
         }
         (None, None) => Err(Invalid::new(
             "daemon",
@@ -488,7 +492,7 @@ fn subject<D: Driver>(
 }
 
 fn only_for_running(option: &str) -> Invalid {
-    let problem = "is only for an already running daemon; a launched one has the name, the processes and the metrics page of its manifest: drop this option, or give the address of a running daemon (the URL, --socket, --uri)";
+    let problem = "is only for an already running daemon; a launched one has the processes and the metrics page of its manifest: drop this option, or give the address of a running daemon (the URL, --socket, --uri)";
     Invalid::new(option, problem)
 }
 

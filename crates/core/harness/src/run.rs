@@ -116,7 +116,12 @@ impl Settings {
 #[derive(Debug)]
 pub enum Subject {
     /// A daemon that is launched for the run.
-    Launched(Box<PreparedDaemon>),
+    Launched {
+        /// The daemon.
+        prepared: Box<PreparedDaemon>,
+        /// Its name in the result: its own, or one that tells two versions of it apart.
+        name: String,
+    },
     /// A daemon that runs already.
     External(External),
 }
@@ -126,7 +131,7 @@ impl Subject {
     #[must_use]
     pub fn name(&self) -> &str {
         match self {
-            Self::Launched(prepared) => prepared.name(),
+            Self::Launched { name, .. } => name,
             Self::External(external) => &external.name,
         }
     }
@@ -135,7 +140,7 @@ impl Subject {
     #[must_use]
     pub(crate) fn target(&self) -> String {
         match self {
-            Self::Launched(_) => String::new(),
+            Self::Launched { .. } => String::new(),
             Self::External(external) => addresses(&external.target),
         }
     }
@@ -144,7 +149,7 @@ impl Subject {
     #[must_use]
     pub fn folder_name(&self) -> String {
         match self {
-            Self::Launched(prepared) => prepared.name().to_owned(),
+            Self::Launched { name, .. } => name.clone(),
             Self::External(external) => external.folder_name(),
         }
     }
@@ -292,7 +297,7 @@ async fn start<D: Driver>(
 ) -> anyhow::Result<Started> {
     let (load, settings, folder) = (prepared.load, prepared.settings, prepared.folder);
     let (processes, processes_warning) = match prepared.subject {
-        Subject::Launched(_) => {
+        Subject::Launched { .. } => {
             let apart = prepared.daemons.listeners_apart(&prepared.listeners);
             (None, apart)
         }
@@ -401,8 +406,8 @@ pub(crate) async fn unless_interrupted<T>(
 /// `Invalid`.
 fn of_subject(error: anyhow::Error, subject: &Subject) -> anyhow::Error {
     match subject {
-        Subject::Launched(_) if !error.is::<headroom::CannotHold>() => {
-            let name = subject.name();
+        Subject::Launched { prepared, .. } if !error.is::<headroom::CannotHold>() => {
+            let name = prepared.name();
             anyhow::anyhow!("{error:#}\n  daemons/{name}/daemon.toml sets the address")
         }
         _ => error,

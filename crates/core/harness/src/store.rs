@@ -287,15 +287,23 @@ pub(crate) fn check_sum(folder: &Path, name: &str) -> anyhow::Result<()> {
     let sums = folder.join(SUMS);
     let sums = read(&sums).with_context(|| reading(&sums))?;
     let path = folder.join(name);
-    let mut digest = Sha256::new();
-    let mut file = open(&path).with_context(|| reading(&path))?;
-    io::copy(&mut file, &mut digest).with_context(|| reading(&path))?;
+    let digest = sha256(&path).with_context(|| reading(&path))?;
     ensure!(
-        String::from_utf8_lossy(&sums).contains(&sum(name, digest.finalize())),
+        String::from_utf8_lossy(&sums).contains(&sum(name, digest)),
         "{} was cut or changed: its SHA-256 is not the one in {SUMS}",
         path.display()
     );
     Ok(())
+}
+
+/// Returns the SHA-256 of a file.
+///
+/// # Errors
+/// The file can't be read.
+pub(crate) fn sha256(path: &Path) -> io::Result<impl std::fmt::LowerHex + use<>> {
+    let mut digest = Sha256::new();
+    io::copy(&mut open(path)?, &mut digest)?;
+    Ok(digest.finalize())
 }
 
 /// Returns the line of a file in the file with the sums.

@@ -323,12 +323,12 @@ impl<D> Plan<D> {
 /// # Errors
 /// The field, the problem, and what a name may contain.
 pub fn check_folder_name(field: &str, name: &str) -> Result<(), Invalid> {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.@".contains(&byte);
     if !name.is_empty() && !name.starts_with('.') && name.bytes().all(plain) {
         return Ok(());
     }
     let problem = format!(
-        "`{name}` is used as a folder name: use letters, digits, `-`, `_` and `.`, and no `.` first"
+        "`{name}` is used as a folder name: use letters, digits, `-`, `_`, `.` and `@`, and no `.` first"
     );
     Err(Invalid::new(field, problem))
 }

@@ -90,6 +90,22 @@ pub enum Size {
     BelowMargin,
 }
 
+impl Finding {
+    /// Returns the statement about the reverse change.
+    #[must_use]
+    pub fn reversed(self) -> Self {
+        Self {
+            word: match self.word {
+                Word::Better(size) => Word::Worse(size),
+                Word::Worse(size) => Word::Better(size),
+                other => other,
+            },
+            interval: self.interval.map(|(low, high)| (1.0 / high, 1.0 / low)),
+            ..self
+        }
+    }
+}
+
 impl Size {
     /// Returns the words about a change of this size, behind a space; none if the interval holds the margin.
     #[must_use]

@@ -9,6 +9,7 @@ mod compare;
 mod comparison;
 mod conditions;
 mod contest;
+mod control;
 mod deciding;
 mod document;
 mod error;
@@ -19,6 +20,7 @@ mod sections;
 mod svg;
 mod table;
 
+pub use control::worse_than_control;
 pub use error::Error;
 pub use formats::{
     FORMATS, Format, Options, csv, github, hlog, html, json, junit, list_of_names, markdown, names,

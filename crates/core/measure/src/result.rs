@@ -269,6 +269,10 @@ pub struct DaemonInfo {
     /// nginx: master process nginx`. Absent if they are not known, or if the daemon was launched for the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub process: Option<String>,
+    /// SHA-256 of the file that the first process of a launched daemon runs, in hexadecimal digits; absent if the daemon
+    /// was already running, or had ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program_sha256: Option<String>,
 }
 
 fn one() -> u64 {

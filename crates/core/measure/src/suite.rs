@@ -18,6 +18,9 @@ pub struct Suite {
     /// The size of the whole plan, of which a call may run only a part; absent if it is not known.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub planned: Option<Planned>,
+    /// The daemon that the others are compared with; absent if they are compared with the best.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub control: Option<String>,
     /// Sentences with the results of a search for the capacity, one for each daemon; empty without a search.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub capacities: Vec<String>,

@@ -13,10 +13,10 @@ mod project;
 mod roots;
 mod service;
 
-pub(crate) use project::{directory, root_of};
-pub use project::{file, list, names};
+pub(crate) use project::directory;
+pub use project::{file, list, names, root_of};
 pub use roots::{
-    Root, Roots, built_programs, find_plan, find_root, install_command, installed_program,
+    Root, Roots, built_programs, cache, find_plan, find_root, install_command, installed_program,
 };
 pub use service::Service;
 

@@ -52,6 +52,9 @@ pub struct Sampler {
     /// True if the kernel was built without `/proc/<pid>/task/<tid>/children`.
     scan_always: bool,
     taken: u64,
+    /// Difference between the wall clock and `CLOCK_MONOTONIC` when this began, nanoseconds. A clock that is set meanwhile
+    /// changes no duration.
+    wall_offset: u64,
 }
 
 /// The totals of processes that have ended.
@@ -84,6 +87,7 @@ impl Sampler {
             reads_pss: true,
             scan_always: false,
             taken: 0,
+            wall_offset: clock::wall_offset(),
         }
     }
 
@@ -105,13 +109,13 @@ impl Sampler {
         self.exclude.extend(pids.iter().copied().map(number));
     }
 
-    /// Takes one sample of the tree. `now_ns` is [`clock::now`]. The CPU percentage covers the time since the previous
+    /// Takes one sample of the tree. `now_ns` is [`clock::now`], and durations between samples are its differences. The CPU percentage covers the time since the previous
     /// sample, and is 0 in the first one. A tree that has ended keeps its sums and has no memory.
     pub fn sample(&mut self, now_ns: u64) -> Sample {
         self.follow();
         let seldom = self.taken.is_multiple_of(EVERY_NTH);
         let mut sample = Sample {
-            unix_ns: clock::unix_ns(),
+            unix_ns: now_ns + self.wall_offset,
             ..Sample::default()
         };
         add_scheduled(&mut sample, self.exited.scheduled);
@@ -295,6 +299,8 @@ pub fn ticks_per_s() -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use measure::usage::UsageSummary;
+
     use super::*;
 
     #[test]
@@ -335,6 +341,18 @@ mod tests {
             sample.voluntary_switches + sample.involuntary_switches > 0,
             "{sample:?}"
         );
+    }
+
+    #[test]
+    fn the_mean_of_two_samples_is_that_of_the_time_between_them_however_long_reading_takes() {
+        let mut sampler = Sampler::new(std::process::id(), &[]);
+        let first = sampler.sample(1_000_000_000);
+        while clock::thread_cpu_ns() < 50_000_000 {}
+        let second = sampler.sample(3_000_000_000);
+        assert_eq!(second.unix_ns - first.unix_ns, 2_000_000_000);
+        assert!(second.cpu_pct > 0.0, "{second:?}");
+        let mean = UsageSummary::from_samples(&[first, second.clone()], ticks_per_s()).cpu_avg_pct;
+        assert!((mean - second.cpu_pct).abs() < 1e-9, "{mean} {second:?}");
     }
 
     #[test]

@@ -25,10 +25,12 @@ if "--print-plan" in arguments:
 into = pathlib.Path(arguments[arguments.index("--into") + 1])
 assert not (into / "result.json").exists() and "--quiet" in arguments
 daemon, level = named["--daemon"], plan["level"]
+if "--name" in arguments:
+    daemon = arguments[arguments.index("--name") + 1]
 assert isinstance(level, str)
 workers = plan["groups"][0]["clients"]
 with open(here / "log", "a") as log:
-    log.write(f"{daemon}/{level}/{into.name} {os.getpid()}\n")
+    log.write(f"{daemon}/{level}/{into.name} {os.getpid()} {os.environ.get('DROVER_ROOT')}\n")
 if "--metrics-addr" in arguments:
     (here / "metrics").write_text(arguments[arguments.index("--metrics-addr") + 1])
 what = plan["driver"].get("do", {}).get(f"{daemon}/{level}", "")
@@ -73,6 +75,8 @@ if what == "errors":
 if what == "allowed":
     result["operations"].update(ok=workers - 3, failed=3)
     result["errors"] = {"rejected": 3}
+if what == "heavy":
+    result["usage"]["daemon"]["rss_peak_kb"] *= 2
 if what == "suspect":
     warn("NoisyHost", "suspect")
     code = 3

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod action;
+mod against;
 mod beginnings;
 mod builds;
 mod calls;

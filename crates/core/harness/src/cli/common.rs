@@ -18,9 +18,9 @@ pub struct Common {
     /// Launch the daemon with this folder name in daemons/ (default without a target: the embedded one)
     #[arg(long, value_name = "NAME")]
     pub daemon: Option<String>,
-    /// Set the name of an already running daemon, for reports and the folder of its results [default: its address, such
-    /// as localhost:8080]
-    #[arg(long, value_name = "NAME", conflicts_with = "daemon")]
+    /// Set the name of the daemon in reports and in the path of its results, such as mine@before for one of two versions
+    /// [default: its folder name, or the address of an already running daemon, such as localhost:8080]
+    #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
     /// Measure this process of an already running daemon with all processes below it, if it is not found by its
     /// address, as in a container. Repeat the option for each process

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::future::{Future as _, poll_fn};
 use std::io::{self, BufRead as _, BufReader, BufWriter, Read, Write};
 use std::net::IpAddr;
+use std::path::Path;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -20,7 +21,7 @@ use super::{Subject, addresses, external};
 use crate::output;
 use crate::progress::Progress;
 use crate::signals::Signals;
-use crate::store::Folder;
+use crate::store::{self, Folder};
 use load::driver::Target;
 use load::plan::{Fault, Invalid, Plan};
 use subject::daemon::{Daemon, Endpoint, Options as LaunchOptions, Prepared, StopReport, Stopped};
@@ -100,7 +101,7 @@ impl Daemons {
                     pages: external.metrics.clone(),
                 });
             }
-            Subject::Launched(prepared) => prepared,
+            Subject::Launched { prepared, .. } => prepared,
         };
         let known: Vec<&str> = prepared
             .manifest()
@@ -298,7 +299,7 @@ impl Daemons {
 
     pub(super) fn info(&self, subject: &Subject) -> DaemonInfo {
         let about = match subject {
-            Subject::Launched(prepared) => Some(prepared.manifest().about.clone()),
+            Subject::Launched { prepared, .. } => Some(prepared.manifest().about.clone()),
             Subject::External(_) => None,
         };
         let version = |instance: &Instance| instance.daemon.version().map(str::to_owned);
@@ -310,6 +311,7 @@ impl Daemons {
             instances: self.target.addresses.len() as u64,
             metrics: self.pages.iter().map(|url| without_user(url)).collect(),
             process: None,
+            program_sha256: self.instances.first().and_then(program_sha256),
         }
     }
 
@@ -330,6 +332,12 @@ impl Daemons {
         });
         stop_all(services, folder, &hurry, signals).await;
     }
+}
+
+/// Returns the SHA-256 of the program of a daemon that still runs.
+fn program_sha256(instance: &Instance) -> Option<String> {
+    let program = format!("/proc/{}/exe", instance.daemon.pid());
+    Some(format!("{:x}", store::sha256(Path::new(&program)).ok()?))
 }
 
 /// Stops daemons, all at the same time, and keeps each log under the given name.

@@ -58,7 +58,7 @@ impl External {
     /// Returns its name as the name of a folder: `localhost:8080` becomes `localhost-8080`.
     pub(super) fn folder_name(&self) -> String {
         let plain = |letter: char| match letter {
-            letter if letter.is_ascii_alphanumeric() || "-_.".contains(letter) => letter,
+            letter if letter.is_ascii_alphanumeric() || "-_.@".contains(letter) => letter,
             _ => '-',
         };
         let name: String = self.name.chars().map(plain).collect();

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::comparison::{Comparison, Repetitions};
+use super::distinct;
 use super::facts;
 use super::plain;
 use crate::change::{Change, Figure, MARGIN};
@@ -95,7 +96,17 @@ fn different(one: &Repetitions<'_>, other: &Repetitions<'_>) -> Option<&'static 
     if all().any(|run| run.plan_sentence != first.plan_sentence) {
         return Some("different plans");
     }
+    if [one, other].into_iter().any(has_several_builds) {
+        return Some("a daemon was built anew between its runs");
+    }
     different_answers(one, other).map(|_| "different answers")
+}
+
+/// Returns true if not all runs of a daemon were of one program.
+fn has_several_builds(repeated: &Repetitions<'_>) -> bool {
+    let runs = repeated.counted().into_iter();
+    let programs = runs.filter_map(|run| run.daemon.program_sha256.as_ref());
+    distinct(programs).len() > 1
 }
 
 /// Returns an answer of each group if they differ. If the content of both varies from run to run by itself, only the

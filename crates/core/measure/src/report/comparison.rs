@@ -13,8 +13,10 @@ use crate::warning::{Kind, Verdict};
 #[derive(Debug)]
 pub(super) struct Comparison<'a> {
     pub(super) suite: &'a Suite,
-    /// Daemons in the order of first appearance.
+    /// Daemons in the order of first appearance, but the control first.
     pub(super) daemons: Vec<&'a str>,
+    /// True if the other daemons are compared with the first one, and not with the best.
+    pub(super) has_control: bool,
     /// Numeric levels by size, then the others in the order of first appearance.
     pub(super) levels: Vec<&'a str>,
 }
@@ -36,9 +38,17 @@ impl<'a> Comparison<'a> {
         let unreached = suite.unreached.iter().map(|level| level.daemon.as_str());
         let mut levels = distinct(suite.results.iter().map(|run| run.level.as_str()));
         levels.sort_by_key(|level| sort_key(level));
+        let mut daemons = distinct(measured.chain(unreached));
+        let control = daemons
+            .iter()
+            .position(|name| suite.control.as_deref() == Some(name));
+        if let Some(at) = control {
+            daemons[..=at].rotate_right(1);
+        }
         Self {
             suite,
-            daemons: distinct(measured.chain(unreached)),
+            daemons,
+            has_control: control.is_some(),
             levels,
         }
     }

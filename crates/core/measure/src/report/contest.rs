@@ -1,4 +1,5 @@
 //! The one comparison behind answer, tables and marks: daemons by each metric that decides, and what the runs prove.
+//! They are compared with the best of them (Hsu), or with a control that the user names.
 
 use std::collections::BTreeMap;
 
@@ -7,6 +8,8 @@ use super::comparison::{Comparison, Repetitions};
 use super::deciding::{self, Deciding};
 use crate::change::{Change, FEWEST_RUNS, Family, Finding, Word};
 use crate::metrics::Better;
+use crate::result::RunResult;
+use crate::units;
 use crate::warning::{Kind, Severity};
 
 /// Runs that a comparison should have at least: fewer say little about the variation from run to run.
@@ -28,9 +31,11 @@ pub(super) struct Contests<'a> {
 #[derive(Debug)]
 pub(super) struct Contest<'a> {
     pub(super) metric: Deciding<'a>,
-    /// The best first.
+    /// The best first; or the control, and then the others from the best on.
     pub(super) ranked: Vec<Entry>,
-    /// The best daemon against each of the others (Hsu's comparison with the best).
+    /// True if the first daemon is the control.
+    pub(super) has_control: bool,
+    /// The first daemon and each of the others.
     pairs: Vec<Pair>,
     /// Daemons without the metric.
     pub(super) unknown: Vec<usize>,
@@ -49,7 +54,7 @@ pub(super) struct Entry {
 pub(super) struct Pair {
     /// Rank of the other daemon; 0 for a daemon against itself in an earlier suite.
     rank: usize,
-    /// From the other daemon to the best, or from the earlier suite to this.
+    /// From the other daemon to the best, from the control to the other daemon, or from the earlier suite to this.
     pub(super) change: Change,
     pub(super) finding: Finding,
     /// The probability with which the finding may be wrong.
@@ -79,7 +84,7 @@ impl<'a> Contests<'a> {
         let metrics = deciding::metrics(comparison, &fair);
         let contests = metrics
             .into_iter()
-            .map(|metric| Contest::new(metric, &fair));
+            .map(|metric| Contest::new(metric, &fair, comparison.has_control));
         let mut all: Vec<Contest<'a>> = contests
             .filter(|contest| contest.ranked.len() > 1)
             .collect();
@@ -117,7 +122,7 @@ impl<'a> Contests<'a> {
 }
 
 impl<'a> Contest<'a> {
-    fn new(metric: Deciding<'a>, groups: &[Repetitions<'_>]) -> Self {
+    fn new(metric: Deciding<'a>, groups: &[Repetitions<'_>], has_control: bool) -> Self {
         let mut known: Vec<(&Repetitions<'_>, f64)> = Vec::new();
         let mut unknown = Vec::new();
         for repeated in groups {
@@ -130,9 +135,21 @@ impl<'a> Contest<'a> {
             Better::Lower => one.total_cmp(other),
             _ => other.total_cmp(one),
         });
+        if has_control {
+            // The control is the first daemon.
+            match known.iter().position(|(group, _)| group.daemon == 0) {
+                Some(at) => known[..=at].rotate_right(1),
+                None => known.clear(),
+            }
+        }
         let others = known.iter().enumerate().skip(1);
         let pairs = others.filter_map(|(rank, (other, _))| {
-            let change = change(|run| metric.figure(run), other, known[0].0, true)?;
+            let (first, figure) = (known[0].0, |run: &RunResult| metric.figure(run));
+            let change = if has_control {
+                change(figure, first, other, true)
+            } else {
+                change(figure, other, first, true)
+            }?;
             Some(Pair::new(rank, change, &metric, 1.0))
         });
         let pairs = pairs.collect();
@@ -154,6 +171,7 @@ impl<'a> Contest<'a> {
                     mean: *mean,
                 })
                 .collect(),
+            has_control,
             pairs,
             unknown,
             metric,
@@ -172,13 +190,16 @@ impl<'a> Contest<'a> {
         self.pairs.iter().find(|pair| pair.rank == rank)
     }
 
-    /// Returns the pair of the best daemon and another one.
-    pub(super) fn against_daemon(&self, daemon: usize) -> Option<&Pair> {
-        let rank = self
-            .ranked
-            .iter()
-            .position(|entry| entry.daemon == daemon)?;
-        self.against(rank)
+    /// Returns the change from the first daemon to another one.
+    pub(super) fn to_daemon(&self, daemon: usize) -> Option<(f64, Finding)> {
+        let mut ranked = self.ranked.iter();
+        let pair = self.against(ranked.position(|entry| entry.daemon == daemon)?)?;
+        let (ratio, finding) = (pair.change.ratio(), pair.finding);
+        Some(if self.has_control {
+            (ratio, finding)
+        } else {
+            (1.0 / ratio, finding.reversed())
+        })
     }
 
     /// Returns the ranks of the daemons that the best one cannot be told from, and of the others.
@@ -198,8 +219,17 @@ impl<'a> Contest<'a> {
     }
 
     /// Returns the best daemon and those that cannot be told from it. There are none if that is every daemon, or if the
-    /// driver limited a figure.
+    /// driver limited a figure. With a control they are the daemons that are better, or the control if all are worse.
     fn leaders(&self) -> Vec<usize> {
+        if self.has_control {
+            let is_worse = |pair: &Pair| matches!(pair.finding.word, Word::Worse(_));
+            let better = self.pairs.iter().filter(|pair| {
+                matches!(pair.finding.word, Word::Better(_)) && self.limited.is_empty()
+            });
+            let better: Vec<usize> = better.map(|pair| self.ranked[pair.rank].daemon).collect();
+            let is_best = self.pairs.iter().all(is_worse) && self.limited.is_empty();
+            return if is_best { vec![0] } else { better };
+        }
         let (close, worse) = self.ranks();
         if worse.is_empty() || !self.limited.is_empty() {
             return Vec::new();
@@ -215,13 +245,14 @@ impl<'a> Contest<'a> {
         if !self.limited.is_empty() {
             return None;
         }
-        let (close, _) = self.ranks();
-        let pairs = close.into_iter().filter_map(|rank| self.against(rank));
-        let needed = pairs.filter_map(|pair| match pair.finding.word {
-            Word::TooFewRuns => Some(ENOUGH),
-            Word::Undecided => pair.needed().filter(|runs| *runs > pair.change.runs),
-            _ => None,
-        });
+        let needed = self
+            .pairs
+            .iter()
+            .filter_map(|pair| match pair.finding.word {
+                Word::TooFewRuns => Some(ENOUGH),
+                Word::Undecided => pair.needed().filter(|runs| *runs > pair.change.runs),
+                _ => None,
+            });
         needed.max()
     }
 }
@@ -270,4 +301,45 @@ impl Since {
             daemons: daemons.collect(),
         }
     }
+}
+
+/// Describes a change: `better by at least 3 %: −12.1 % [−14.0, −10.1]`; from a factor of two on as a factor.
+pub(super) fn described(ratio: f64, finding: &Finding) -> String {
+    let is_factor = ratio.ln().abs() >= 2.0_f64.ln();
+    let show: fn(f64) -> String = if is_factor {
+        |value| format!("× {}", units::significant(value))
+    } else {
+        percent
+    };
+    let interval = finding.interval.map_or(String::new(), |(low, high)| {
+        let number = |value: f64| show(value).replace(" %", "").replace("× ", "");
+        format!(" [{}, {}]", number(low), number(high))
+    });
+    let word = match finding.word {
+        Word::Better(size) => format!("better{}", size.words()),
+        Word::Worse(size) => format!("worse{}", size.words()),
+        Word::Same => "the same within 3 %".to_owned(),
+        Word::Undecided => "undecided".to_owned(),
+        Word::TooFewRuns => "too few runs".to_owned(),
+    };
+    let smallest = match finding {
+        Finding {
+            word: Word::Undecided,
+            smallest: Some(smallest),
+            ..
+        } => format!(", {} would show", percent(1.0 + smallest)),
+        _ => String::new(),
+    };
+    format!("{word}: {}{interval}{smallest}", show(ratio))
+}
+
+fn percent(ratio: f64) -> String {
+    let change = (ratio - 1.0) * 100.0;
+    let size = format!("{:.1}", change.abs());
+    let sign = match change {
+        _ if size == "0.0" => "±",
+        change if change < 0.0 => "−",
+        _ => "+",
+    };
+    format!("{sign}{size} %")
 }

@@ -38,7 +38,8 @@ pub(super) fn read(root: &Root, name: &str) -> Result<String, ManifestError> {
 }
 
 /// Returns the root whose definition of a daemon counts: the first that has one.
-pub(crate) fn root_of<'a>(roots: &'a Roots, name: &str) -> &'a Root {
+#[must_use]
+pub fn root_of<'a>(roots: &'a Roots, name: &str) -> &'a Root {
     let has_it = |root: &&Root| directory(&root.path, name).join(FILE_NAME).is_file();
     roots.iter().find(has_it).unwrap_or_else(|| roots.nearest())
 }

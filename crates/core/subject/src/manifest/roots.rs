@@ -287,7 +287,7 @@ fn workspace() -> Option<&'static Path> {
 }
 
 /// Returns the user's folder for what is built from installed sources.
-fn cache() -> io::Result<PathBuf> {
+pub fn cache() -> io::Result<PathBuf> {
     let folder = set("XDG_CACHE_HOME")
         .map(PathBuf::from)
         .or_else(|| Some(home()?.join(".cache")));

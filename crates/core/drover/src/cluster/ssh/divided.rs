@@ -145,7 +145,7 @@ impl Hosts {
         let plan: Arc<[u8]> = plan.into();
         let program = program.file_name().unwrap_or_default().to_string_lossy();
         let files = ["--plan", PLAN, "--result-dir", RUN].map(str::to_owned);
-        let common: Vec<String> = driver_run::arguments(run)
+        let common: Vec<String> = driver_run::arguments(run, None)
             .into_iter()
             .chain(files)
             .collect();

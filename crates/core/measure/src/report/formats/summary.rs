@@ -29,11 +29,11 @@ const LINE: usize = 300;
 const CELL: usize = 60;
 
 /// Renders the summary as Markdown of fewer than 60 lines. Each daemon is compared with itself in `base`, an earlier
-/// suite of the same plan; without one, with the first daemon.
+/// suite of the same plan; without one, with the best daemon or the control.
 pub fn render(suite: &Suite, base: Option<&Suite>) -> String {
     let comparison = Comparison::new(suite);
     let before = base.map(Comparison::new);
-    let against = before.as_ref().map_or(Against::Best, Against::Earlier);
+    let against = before.as_ref().map_or(Against::First, Against::Earlier);
     let mut lines = vec![
         format!("## {}", text(&sections::title(&comparison), LINE)),
         String::new(),
@@ -170,10 +170,9 @@ fn reading(
             "the same daemon in the earlier suite {}",
             text(&base.suite.name, CELL)
         )),
-        Against::Best if comparison.measured().count() > 1 => {
-            Some("the best daemon by that metric".to_owned())
-        }
-        Against::Best => None,
+        Against::First if comparison.measured().count() < 2 => None,
+        Against::First if comparison.has_control => Some(text(comparison.daemons[0], CELL)),
+        Against::First => Some("the best daemon by that metric".to_owned()),
     };
     if let Some(base) = base {
         parts.push(format!(

@@ -62,6 +62,12 @@ fn compare(comparison: &Comparison<'_>, facts: &mut Facts) -> Option<usize> {
     }
     if contests.fair.len() < 2 {
         let text = match contests.fair.first() {
+            Some(only) if only.daemon != 0 && comparison.has_control => {
+                let control = comparison.daemon(0);
+                format!(
+                    "not comparable: {control}, which the others are compared with, has no figures that can be"
+                )
+            }
             Some(only) => {
                 let name = comparison.daemon(only.daemon);
                 format!("not comparable: there is nothing to compare {name} with")
@@ -82,6 +88,7 @@ fn compare(comparison: &Comparison<'_>, facts: &mut Facts) -> Option<usize> {
     }
     let sentences = contests.all.iter();
     facts.extend(sentences.map(|contest| (contest.metric.label, sentence(contest, comparison))));
+    facts.extend(scope::versions(comparison, &contests));
     facts.extend(scope::words(&contests));
     facts.extend(failures::none(comparison));
     facts.extend(scope::level(comparison, &contests));

@@ -34,6 +34,7 @@ pub(crate) fn build(daemons: &[&str], levels: &[u64], runs: u64) -> Suite {
                 .to_owned(),
         ),
         planned: None,
+        control: None,
         capacities: Vec::new(),
         results,
         made_again: 0,

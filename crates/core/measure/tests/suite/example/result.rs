@@ -44,6 +44,7 @@ pub(crate) fn full() -> RunResult {
             instances: 1,
             metrics: vec!["http://127.0.0.1:9090/metrics".to_owned()],
             process: None,
+            program_sha256: None,
         },
         machine: machine(),
         processes: 1,

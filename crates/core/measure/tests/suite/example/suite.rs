@@ -69,6 +69,7 @@ pub(crate) fn build(shape: &Shape) -> Suite {
         question: Some("Which daemon holds the most streams for the least memory?".to_owned()),
         command: Some("drover run configs/fdpass/quick.toml".to_owned()),
         planned: None,
+        control: None,
         capacities: Vec::new(),
         results,
         made_again: 0,

@@ -1,6 +1,7 @@
 //! The sentences that answer the question of a suite.
 
 use super::*;
+use measure::report::worse_than_control;
 use measure::result::RunResult;
 use measure::suite::Planned;
 
@@ -401,4 +402,73 @@ fn the_screen_of_a_large_suite_in_which_everything_goes_wrong_stays_short() {
     for grouped in ["verdicts  20 SUSPECT, 40 INVALID", "and 8 more levels"] {
         assert!(text.contains(grouped), "{grouped} in\n{text}");
     }
+}
+
+#[test]
+fn daemons_are_compared_with_a_control_in_the_words_that_are_about_them() {
+    let mut suite = suite_of(&FOUR[1..], &[1_000], 5);
+    grow(&mut suite, "rust-streaming", &[9.0, 12.0, 16.0]);
+    suite.control = Some("rust-streaming".to_owned());
+    for (run, commit) in suite
+        .results
+        .iter_mut()
+        .zip(["0123456789", "9876543210"].iter().cycle())
+    {
+        run.machine.git_commit = Some((*commit).to_owned());
+        run.machine.git_dirty = Some(commit.starts_with('9'));
+        run.daemon.program_sha256 = Some("one".to_owned());
+    }
+    assert_snapshot!(answer(&suite), @r"
+    - **latency:** TTFB p50 of php-streaming is worse by at least 3 %: × 3.60 \[3.59, 3.60\] (33.5 µs → 121 µs, 5 runs); TTFB p50 of python-streaming is worse by at least 3 %: × 10.4 \[10.4, 10.4\] (33.5 µs → 349 µs, 5 runs), against rust-streaming
+    - **latency:** TTFB p90 of php-streaming is worse by at least 3 %: × 4.20 \[4.19, 4.21\] (62.0 µs → 260 µs, 5 runs); TTFB p90 of python-streaming is worse by at least 3 %: × 18.8 \[18.8, 18.8\] (62.0 µs → 1.17 ms, 5 runs), against rust-streaming
+    - **latency:** TTFB p99 of php-streaming is worse by at least 3 %: × 4.95 \[4.94, 4.96\] (120 µs → 593 µs, 5 runs); TTFB p99 of python-streaming is worse by at least 3 %: × 35.5 \[35.4, 35.6\] (120 µs → 4.25 ms, 5 runs), against rust-streaming
+    - **memory:** peak memory of python-streaming is undecided: −7.4 % \[−33.8, +29.6\], +48.6 % would show (9.70 MiB → 8.98 MiB, 5 runs); peak memory of php-streaming is worse by at least 3 %: +43.9 % \[+3.0, +101.0\] (9.70 MiB → 14.0 MiB, 5 runs), against rust-streaming
+    - **CPU:** CPU time of php-streaming is worse by at least 3 %: × 4.17 \[3.65, 4.76\] (122 µs → 510 µs, 5 runs); CPU time of python-streaming is worse by at least 3 %: × 5.17 \[4.53, 5.89\] (122 µs → 632 µs, 5 runs), against rust-streaming
+    - **versions:** rust-streaming is commit 01234567; python-streaming is commit 01234567; php-streaming is commit 98765432 with uncommitted changes; all run one program
+    - **intervals:** TTFB p50 decides, by 95 % intervals; the other metrics have wider ones, so that all of them hold in 95 of 100 suites
+    - **failures:** none: every operation succeeded
+    - **level:** the comparison is at 1,000, the only level
+    - **ran:** 1 level, 5 repetitions
+    ");
+    let worse = |suite: &Suite, metric| worse_than_control(suite, metric).unwrap();
+    assert_contains(
+        &worse(&suite, None).unwrap(),
+        &["TTFB p50 of ", "is worse by at least 3 %"],
+    );
+    assert_eq!(worse(&suite, Some("daemon.rss.peak")), None);
+    let problem = worse_than_control(&suite, Some("ttfb")).unwrap_err();
+    assert_contains(
+        &problem,
+        &["no metric `ttfb` is compared: use one of first_byte.p50, "],
+    );
+
+    suite
+        .results
+        .retain(|run| run.daemon.name != "python-streaming");
+    suite.control = Some("php-streaming".to_owned());
+    assert_eq!(worse(&suite, None), None, "the only other one is better");
+    let run = suite
+        .results
+        .iter_mut()
+        .find(|run| run.daemon.name == "rust-streaming")
+        .unwrap();
+    suite::kill(run);
+    let reason = worse(&suite, None).unwrap();
+    assert_eq!(
+        reason,
+        "rust-streaming: clients failed, unlike php-streaming"
+    );
+    suite.control = None;
+    assert_eq!(worse(&suite, None), None, "without a control");
+}
+
+#[test]
+fn a_daemon_that_was_built_anew_between_its_runs_is_not_compared() {
+    let mut suite = suite_of(&FOUR[2..], &[1_000], 3);
+    suite.results[0].daemon.program_sha256 = Some("one".to_owned());
+    suite.results[2].daemon.program_sha256 = Some("other".to_owned());
+    assert_contains(
+        &answer(&suite),
+        &["a daemon was built anew between its runs"],
+    );
 }

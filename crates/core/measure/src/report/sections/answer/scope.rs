@@ -9,6 +9,8 @@ use crate::result::RunResult;
 use crate::suite::Suite;
 use crate::warning::Verdict;
 
+/// Letters of a commit that are shown.
+const COMMIT: usize = 8;
 /// Smallest difference of two means at another level, as a ratio, that makes an order.
 const MIN_RATIO: f64 = 1.03;
 
@@ -24,6 +26,37 @@ pub(super) fn words(contests: &Contests<'_>) -> Option<(&'static str, String)> {
         ),
     };
     Some(("intervals", text))
+}
+
+/// Says which version of the sources each daemon is, if they are compared with a control, and whether they are one program.
+pub(super) fn versions(
+    comparison: &Comparison<'_>,
+    contests: &Contests<'_>,
+) -> Option<(&'static str, String)> {
+    let runs = contests.fair.iter().filter_map(|group| {
+        let run = *group.counted().first()?;
+        Some((comparison.daemon(group.daemon), run))
+    });
+    let runs: Vec<(String, &RunResult)> = runs.collect();
+    let versions = runs.iter().filter_map(|(name, run)| {
+        let commit: String = run
+            .machine
+            .git_commit
+            .as_ref()?
+            .chars()
+            .take(COMMIT)
+            .collect();
+        let changes = match run.machine.git_dirty {
+            Some(true) => " with uncommitted changes",
+            _ => "",
+        };
+        Some(format!("{name} is commit {commit}{changes}"))
+    });
+    let mut text: Vec<String> = versions.collect();
+    let programs = distinct(runs.iter().map(|(_, run)| &run.daemon.program_sha256));
+    let is_one = matches!(programs[..], [Some(_)]) && runs.len() > 1;
+    text.extend(is_one.then(|| "all run one program".to_owned()));
+    (comparison.has_control && !text.is_empty()).then(|| ("versions", text.join("; ")))
 }
 
 /// Names the level and compares the order of the daemons with that at the other levels.
@@ -86,17 +119,20 @@ fn order_at(
     let mut compared = false;
     let mut turned = Vec::new();
     for contest in &contests.all {
-        for (rank, better) in contest.ranked.iter().enumerate() {
-            for worse in &contest.ranked[rank + 1..] {
-                let [one, other] = [better, worse].map(|entry| mean(&contest.metric, entry.daemon));
+        for (rank, one_here) in contest.ranked.iter().enumerate() {
+            for other_here in &contest.ranked[rank + 1..] {
+                let [one, other] =
+                    [one_here, other_here].map(|entry| mean(&contest.metric, entry.daemon));
                 let (Some(one), Some(other)) = (one, other) else {
                     continue;
                 };
                 compared = true;
-                let here = (better.mean / worse.mean).ln();
+                let here = (one_here.mean / other_here.mean).ln();
                 let there = (one / other).ln();
                 if there.abs() >= MIN_RATIO.ln() && (here > 0.0) != (there > 0.0) {
-                    turned.push((contest.metric.label.to_owned(), worse.daemon));
+                    let is_one_ahead = (there < 0.0) == contest.metric.is_lower_better();
+                    let leader = if is_one_ahead { one_here } else { other_here };
+                    turned.push((contest.metric.label.to_owned(), leader.daemon));
                 }
             }
         }

@@ -3,7 +3,7 @@
 use crate::change::{FEWEST_RUNS, MARGIN, Size, Word};
 use crate::metrics::Better;
 use crate::report::comparison::Comparison;
-use crate::report::contest::{Contest, Pair};
+use crate::report::contest::{Contest, Pair, described};
 use crate::report::facts::counted;
 use crate::units;
 
@@ -52,6 +52,9 @@ impl Writer<'_, '_> {
                 self.daemons(&self.contest.limited)
             );
         }
+        if self.contest.has_control {
+            return self.controlled();
+        }
         let (close, worse) = self.contest.ranks();
         let (few, close): (Vec<usize>, Vec<usize>) = close
             .into_iter()
@@ -68,6 +71,34 @@ impl Writer<'_, '_> {
             sentence.push_str(&format!("; too few valid runs of {names}"));
         }
         sentence
+    }
+
+    /// Describes each daemon against the control.
+    fn controlled(&self) -> String {
+        let others = (1..self.contest.ranked.len()).map(|rank| {
+            let (name, noun) = (self.name(rank), &self.contest.metric.column.head);
+            let Some(pair) = self.contest.against(rank) else {
+                return format!("{name}: too little {noun} to compare");
+            };
+            let change = described(pair.change.ratio(), &pair.finding);
+            let means = pair
+                .change
+                .means
+                .map(|mean| self.contest.metric.number(mean));
+            let needed = match (pair.finding.word, pair.needed()) {
+                (Word::Undecided, Some(needed)) if needed > pair.change.runs => {
+                    format!("; {} % needs about {needed} runs", percent(MARGIN))
+                }
+                _ => String::new(),
+            };
+            format!(
+                "{noun} of {name} is {change} ({}, {}){needed}",
+                means.join(" → "),
+                runs(pair.change.runs)
+            )
+        });
+        let others: Vec<String> = others.collect();
+        format!("{}, against {}", others.join("; "), self.name(0))
     }
 
     /// Describes the best daemon against the next and the last one.
