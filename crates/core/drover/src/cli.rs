@@ -26,7 +26,7 @@ struct Cli {
 }
 
 const EXIT_CODES: &str = "Exit codes: 0 fine, 1 a run failed, 2 the call or a plan is wrong, \
-    3 results are suspect or were interrupted, 4 a threshold was missed.";
+    3 results are suspect or were interrupted, 4 a threshold was missed, 6 the daemon is worse than its other version.";
 
 /// Words that are missing or unknown, each with the way to go on.
 const KNOWN: [(&str, &str); 5] = [

@@ -168,7 +168,7 @@ fn create(out: &Path, host: &str, plan: &str) -> anyhow::Result<PathBuf> {
     unreachable!("there is always a next number")
 }
 
-/// Returns the newest folder of any day with the same suite, unless that suite is finished and belongs to another
+/// Returns the newest folder of any day with the same suite, or with one that has fewer repetitions, unless that suite is finished and belongs to another
 /// revision of the sources.
 fn newest(
     out: &Path,
@@ -178,7 +178,9 @@ fn newest(
 ) -> Option<(PathBuf, Record)> {
     all(out)
         .into_iter()
-        .filter(|(path, record)| record.suite == suite.spec && is_on_host(path, host))
+        .filter(|(path, record)| {
+            record.suite.is_continued_by(&suite.spec) && is_on_host(path, host)
+        })
         .max_by(|(_, one), (_, other)| one.started_at.cmp(&other.started_at))
         .filter(|(_, record)| record.ended_at.is_none() || record.git_commit.as_deref() == commit)
 }

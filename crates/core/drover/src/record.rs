@@ -52,6 +52,9 @@ pub(crate) struct Record {
     /// The INVALID results that were set aside because their runs were made again, in the order in which they were.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) set_aside: Vec<SetAside>,
+    /// Repetitions that the suite had when it was compared, before it got further ones.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) looks: Vec<u32>,
     /// The results of a search.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) found: Vec<CapacityResult>,

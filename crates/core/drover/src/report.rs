@@ -23,7 +23,7 @@ pub(crate) fn read(paths: &[PathBuf]) -> anyhow::Result<Suite> {
         if whole.name.is_empty() {
             (whole.name, whole.question) = (part.name, part.question);
             (whole.command, whole.planned) = (part.command, part.planned);
-            whole.control = part.control;
+            (whole.control, whole.looks) = (part.control, part.looks);
         }
         whole.capacities.extend(part.capacities);
         whole.results.extend(part.results);

@@ -283,6 +283,17 @@ impl SuiteSpec {
         }
     }
 
+    /// Returns true if `next` is this suite, with at least as many repetitions.
+    pub(crate) fn is_continued_by(&self, next: &Self) -> bool {
+        let repeat = next.repeat;
+        repeat >= self.repeat
+            && *next
+                == Self {
+                    repeat,
+                    ..self.clone()
+                }
+    }
+
     /// Returns the other version, if that is the daemon with this name.
     pub(crate) fn version(&self, daemon: &str) -> Option<&Against> {
         self.against

@@ -251,6 +251,7 @@ impl<'a> Runner<'a> {
                 runs: Vec::new(),
                 unreached: Vec::new(),
                 set_aside: Vec::new(),
+                looks: Vec::new(),
                 found: Vec::new(),
             },
         };

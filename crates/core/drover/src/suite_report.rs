@@ -45,6 +45,7 @@ pub(crate) fn read_folder(folder: &Path) -> anyhow::Result<Suite> {
             .against
             .as_ref()
             .map(|against| against.name.clone()),
+        looks: record.looks.len() as u64,
         capacities: record.found.iter().map(describe_capacity).collect(),
         results,
         made_again: record.set_aside.len() as u64,

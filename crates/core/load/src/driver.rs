@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use crate::reconciliation::Reconciliation;
 use crate::redact;
+use measure::metrics;
 use measure::result::{Answer, AuditInputs, Lifetime, RunResult};
 use measure::spec::Spec;
 use measure::tally::{Series, Tally};
@@ -343,6 +344,10 @@ impl<C> ValidPlan<C> {
         plan.validate()?;
         let description = D::validate(&mut plan)?;
         plan.thresholds(D::SPEC)?;
+        if let Some(primary) = &plan.primary {
+            let checked = metrics::check_primary(primary, D::SPEC);
+            checked.map_err(|problem| Invalid::new("primary", problem))?;
+        }
         Ok(Self { plan, description })
     }
 }

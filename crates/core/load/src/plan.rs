@@ -63,6 +63,10 @@ pub struct Plan<D> {
     /// Conditions that a run must meet, such as `first_byte.p99 <= 50ms`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub thresholds: Vec<String>,
+    /// The metric that decides which daemon is better, such as `response.p99`; if it is absent, the downtime after faults, or
+    /// the median of the headline series.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub primary: Option<String>,
     /// Faults that are injected into the daemon.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub faults: Vec<Fault>,
@@ -181,6 +185,7 @@ impl<D> Plan<D> {
             level: None,
             seed: 0,
             thresholds: Vec::new(),
+            primary: None,
             faults: Vec::new(),
             suite: None,
             driver,

@@ -3,7 +3,8 @@
 
 use crate::imported::SeriesSummary;
 use crate::result::{RunResult, Second, SecondSeries};
-use crate::spec::CounterRole;
+use crate::similar::suggest;
+use crate::spec::{CounterRole, Spec};
 use crate::tally::OK;
 use crate::units::Unit;
 use crate::usage::UsageSummary;
@@ -321,6 +322,37 @@ pub(crate) fn of_side(key: &str) -> &'static SideMetric {
 /// Returns the statistic with this key.
 pub fn statistic_by_key(key: &str) -> Option<&'static Statistic> {
     STATISTICS.iter().find(|statistic| statistic.key == key)
+}
+
+/// Metrics that can decide between daemons, beside the statistics of series and the rates of counters.
+const DECISIVE: [&str; 4] = [
+    "down",
+    "daemon.rss.peak",
+    "daemon.rss.each",
+    "daemon.cpu.each",
+];
+
+/// Checks that daemons can be compared by a metric of a driver: `SERIES.STATISTIC`, `COUNTER.rate`, or one of the catalogue.
+///
+/// # Errors
+/// It is another one, with the metrics that can be named.
+pub fn check_primary(key: &str, spec: &Spec) -> Result<(), String> {
+    let series = spec.series.iter().flat_map(|series| {
+        let statistics = STATISTICS.iter();
+        statistics.map(|statistic| format!("{}.{}", series.name, statistic.key))
+    });
+    let counters = spec
+        .counters
+        .iter()
+        .filter(|counter| counter.role.is_rate());
+    let rates = counters.map(|counter| format!("{}.rate", counter.name));
+    let others = DECISIVE.into_iter().map(str::to_owned);
+    let known: Vec<String> = series.chain(rates).chain(others).collect();
+    if known.iter().any(|name| name == key) {
+        return Ok(());
+    }
+    let suggestion = suggest(key, known.iter().map(String::as_str));
+    Err(format!("daemons are not compared by `{key}`: {suggestion}"))
 }
 
 /// Returns the rate of a counter, if it is above 0. A run without rows of seconds has the rate over its whole time.

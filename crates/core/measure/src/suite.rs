@@ -21,6 +21,9 @@ pub struct Suite {
     /// The daemon that the others are compared with; absent if they are compared with the best.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub control: Option<String>,
+    /// Number of times that the suite was compared before it got further repetitions.
+    #[serde(skip_serializing_if = "is_zero", default)]
+    pub looks: u64,
     /// Sentences with the results of a search for the capacity, one for each daemon; empty without a search.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub capacities: Vec<String>,

@@ -1,5 +1,6 @@
 //! Continues a suite from its files.
 
+use measure::change::FEWEST_RUNS;
 use measure::machine::Machine;
 use measure::units;
 
@@ -37,6 +38,14 @@ pub(super) fn resume(
     } else {
         record.spoiled_runs()
     };
+    let earlier = record.suite.repeat;
+    if earlier < suite.spec.repeat {
+        // Fewer runs have no word, so that nobody has read one.
+        let is_compared = earlier as usize >= FEWEST_RUNS && record.suite.daemons.len() > 1;
+        record.looks.extend(is_compared.then_some(earlier));
+        record.suite.repeat = suite.spec.repeat;
+        record.ended_at = None;
+    }
     if there < before || spoiled > 0 {
         record.ended_at = None;
     }

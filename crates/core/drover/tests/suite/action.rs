@@ -98,6 +98,7 @@ impl Step {
             command.env(variable, value);
         }
         command
+            .env("XDG_CACHE_HOME", project.path("cache"))
             .env("GITHUB_ACTION_PATH", action())
             .env("GITHUB_OUTPUT", folder.join("output"))
             .env("GITHUB_STEP_SUMMARY", folder.join("step-summary"));
@@ -195,6 +196,28 @@ fn the_step_fails_as_it_was_told() {
     let arguments = ("arguments", "--force --fresh");
     run(&suspect, 0, &[("fail-on", "invalid"), arguments]);
     run(&suspect, 3, &[("fail-on", "suspect"), arguments]);
+}
+
+#[test]
+fn a_daemon_that_is_worse_than_its_other_version_fails_the_step_that_asks() {
+    let project = Project::new("[driver]\ndo = { 'a/5' = 'heavy' }\n[suite]\ndaemons = ['a']\n");
+    let old = project.path("old.toml");
+    fs::copy(project.path("daemons/a/daemon.toml"), &old).unwrap();
+    let inputs = |fail_on| {
+        [
+            ("against", old.to_str().unwrap()),
+            ("arguments", "--force --repeat 3"),
+            ("fail-on", fail_on),
+        ]
+    };
+    let (_, outputs) = run(&project, 6, &inputs("never worse:daemon.rss.peak"));
+    assert_contains(&outputs, &["verdict=VALID\nexit-code=6\n"]);
+    let summary = read(&project, "bench-results/summary.md");
+    assert_contains(&summary, &["peak memory of a is worse by at least 3 %"]);
+    run(&project, 0, &inputs("worse"));
+    run(&project, 0, &inputs("threshold"));
+    let (printed, _) = run(&project, 2, &[("fail-on", "threshold worse")]);
+    assert_contains(&printed, &["name the version that is compared"]);
 }
 
 #[test]

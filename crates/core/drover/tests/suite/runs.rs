@@ -75,6 +75,26 @@ fn a_level_may_change_how_long_the_stages_last_and_the_measurement_with_them() {
 }
 
 #[test]
+fn a_suite_with_more_repetitions_keeps_its_runs_and_tells_that_they_were_compared_before() {
+    let project = doing("");
+    let call = |repeat| project.run(&["--level", "5", "--repeat", repeat], 0);
+    call("2");
+    call("3");
+    let report = || std::fs::read_to_string(project.suite("tiny/report.md")).unwrap();
+    assert_contains(&report(), &["by 95 % intervals"]);
+    let output = call("5");
+    assert_contains(&messages(&output), &["6 of 10 runs are complete"]);
+    assert_eq!((project.log().len(), project.suites()), (10, 1));
+    assert_eq!(project.record()["looks"], serde_json::json!([3]));
+    assert_contains(
+        &report(),
+        &["by 97.5 % intervals", "had been compared before"],
+    );
+    call("3");
+    assert_eq!((project.log().len(), project.suites()), (16, 2));
+}
+
+#[test]
 fn a_suite_that_is_finished_says_so_and_fresh_or_a_differing_one_begins_beside_it() {
     let project = doing("");
     let few = ["--daemon", "a", "--level", "5", "--repeat", "1"];

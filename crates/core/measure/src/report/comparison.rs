@@ -1,5 +1,7 @@
 //! The runs of a suite grouped by daemon and level.
 
+use serde_json::Value;
+
 use super::distinct;
 use super::plain;
 use super::roles;
@@ -154,6 +156,16 @@ impl<'a> Comparison<'a> {
     pub(super) fn series(&self) -> Vec<&'a str> {
         let results = self.suite.results.iter();
         distinct(results.flat_map(RunResult::series_names))
+    }
+
+    /// Returns the metric that decides by the plan of the runs, if all name the same.
+    pub(super) fn primary(&self) -> Option<&'a str> {
+        let results = self.suite.results.iter();
+        let named = distinct(results.map(|run| run.plan.get("primary").and_then(Value::as_str)));
+        match named[..] {
+            [only] => only,
+            _ => None,
+        }
     }
 
     /// Returns the series to show if only one is shown: the headline of a driver, or the first main series.

@@ -94,6 +94,7 @@ impl<'a> Contests<'a> {
                 .filter(|contest| !contest.metric.is_primary)
                 .count(),
             comparisons: 0,
+            looks: comparison.suite.looks,
         };
         for contest in &mut all {
             family.comparisons = contest.ranked.len() - 1;
@@ -281,6 +282,7 @@ impl Since {
         let family = Family {
             secondary: metrics.len().saturating_sub(1),
             comparisons: pairs.len(),
+            looks: now.suite.looks,
         };
         let daemons = pairs.into_iter().map(|(group, base)| {
             let compared = match compare::incomparable(group, base) {

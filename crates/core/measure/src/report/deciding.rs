@@ -107,8 +107,8 @@ impl<'a> Deciding<'a> {
     }
 }
 
-/// Returns the metrics that decide between the groups, the primary one first: the downtime after faults, or the median of
-/// the headline series. Then come its other percentiles, rates, memory and CPU.
+/// Returns the metrics that decide between the groups, the primary one first: the plan's, or else the downtime after faults,
+/// or the median of the headline series. Then come its other percentiles, rates, memory and CPU.
 pub(super) fn metrics<'a>(
     comparison: &Comparison<'a>,
     groups: &[Repetitions<'_>],
@@ -131,10 +131,28 @@ pub(super) fn metrics<'a>(
         metrics.extend(rates(comparison));
     }
     metrics.extend(resources(comparison));
+    if let Some(key) = comparison.primary() {
+        put_first(&mut metrics, key, comparison);
+    }
     if let Some(first) = metrics.first_mut() {
         first.is_primary = true;
     }
     metrics
+}
+
+/// Puts a metric at the head of the list, and adds it if it is a statistic of another series.
+fn put_first<'a>(metrics: &mut Vec<Deciding<'a>>, key: &'a str, comparison: &Comparison<'a>) {
+    if let Some(at) = metrics.iter().position(|metric| metric.key() == key) {
+        metrics[..=at].rotate_right(1);
+        return;
+    }
+    let all = comparison.series();
+    let named = all.into_iter().find_map(|series| {
+        let statistic = key.strip_prefix(series)?.strip_prefix('.')?;
+        let statistic = metrics::statistic_by_key(statistic)?.key;
+        Some(Deciding::of_series(comparison, series, statistic))
+    });
+    metrics.splice(0..0, named);
 }
 
 fn rates<'a>(comparison: &Comparison<'a>) -> impl Iterator<Item = Deciding<'a>> {

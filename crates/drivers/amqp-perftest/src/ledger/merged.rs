@@ -80,7 +80,8 @@ struct Corrections {
 
 impl MergedStream {
     fn add(&mut self, part: StreamPart) {
-        self.published = self.published.or(part.published);
+        // One process publishes a stream. Of two that say so, the order of their lines must not decide.
+        self.published = self.published.max(part.published);
         self.refusable_below = self.refusable_below.max(part.refusable_below);
         self.repeated += self.arrived.intersection_len(&part.arrived.0);
         self.arrived |= part.arrived.0;

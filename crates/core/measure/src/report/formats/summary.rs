@@ -176,7 +176,7 @@ fn reading(
     };
     if let Some(base) = base {
         parts.push(format!(
-            "Below each, at the level of the answer: the change against {base}, and the interval that the word is about. Of the intervals of the primary metric 95 % hold; the others have wider ones, so that all of them hold together in 95 % of the suites."
+            "Below each, at the level of the answer: the change against {base}, and the interval that the word is about. The answer says how many of these intervals hold."
         ));
     }
     parts.join(" ")

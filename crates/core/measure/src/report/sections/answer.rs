@@ -89,7 +89,7 @@ fn compare(comparison: &Comparison<'_>, facts: &mut Facts) -> Option<usize> {
     let sentences = contests.all.iter();
     facts.extend(sentences.map(|contest| (contest.metric.label, sentence(contest, comparison))));
     facts.extend(scope::versions(comparison, &contests));
-    facts.extend(scope::words(&contests));
+    facts.extend(scope::words(&contests, comparison.suite.looks));
     facts.extend(failures::none(comparison));
     facts.extend(scope::level(comparison, &contests));
     contests.open()

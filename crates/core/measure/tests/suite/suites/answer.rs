@@ -1,6 +1,7 @@
 //! The sentences that answer the question of a suite.
 
 use super::*;
+use measure::metrics::check_primary;
 use measure::report::worse_than_control;
 use measure::result::RunResult;
 use measure::suite::Planned;
@@ -435,7 +436,8 @@ fn daemons_are_compared_with_a_control_in_the_words_that_are_about_them() {
         &worse(&suite, None).unwrap(),
         &["TTFB p50 of ", "is worse by at least 3 %"],
     );
-    assert_eq!(worse(&suite, Some("daemon.rss.peak")), None);
+    let memory = worse(&suite, Some("daemon.rss.peak")).unwrap();
+    assert_contains(&memory, &["peak memory of php-streaming is worse"]);
     let problem = worse_than_control(&suite, Some("ttfb")).unwrap_err();
     assert_contains(
         &problem,
@@ -470,5 +472,35 @@ fn a_daemon_that_was_built_anew_between_its_runs_is_not_compared() {
     assert_contains(
         &answer(&suite),
         &["a daemon was built anew between its runs"],
+    );
+}
+
+#[test]
+fn the_plan_names_the_metric_that_decides() {
+    let decides = |primary: &str| {
+        let mut suite = suite_of(&FOUR[2..], &[1_000], 3);
+        for run in &mut suite.results {
+            run.plan["primary"] = primary.into();
+        }
+        let text = answer(&suite);
+        let (_, interval) = text.split_once("**intervals:** ").unwrap();
+        let (first, _) = text.split_once('\n').unwrap();
+        let (metric, _) = interval.split_once(" decides").unwrap();
+        assert!(first.contains(metric) || metric == "peak memory", "{first}");
+        metric.to_owned()
+    };
+    assert_eq!(decides("first_byte.p99"), "TTFB p99");
+    assert_eq!(decides("handoff.p90"), "handoff p90");
+    assert_eq!(decides("daemon.rss.peak"), "peak memory");
+
+    let spec = suite_of(&FOUR[2..], &[1_000], 1).results[0].spec.clone();
+    let check = |key: &str| check_primary(key, &spec);
+    for key in ["first_byte.p99", "stream.max", "down", "daemon.cpu.each"] {
+        assert_eq!(check(key), Ok(()));
+    }
+    let problem = check("firstbyte.p99").unwrap_err();
+    assert_eq!(
+        problem,
+        "daemons are not compared by `firstbyte.p99`: did you mean `first_byte.p99`?"
     );
 }

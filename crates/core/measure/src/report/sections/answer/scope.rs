@@ -1,6 +1,7 @@
 //! The scope of the answer: the level that it is about, the order at other levels, and what was run of the plan.
 
 use super::sentence::listed;
+use crate::change::error_rate_of_look;
 use crate::report::comparison::{Comparison, Repetitions, is_counted, level_name, size};
 use crate::report::contest::Contests;
 use crate::report::deciding::{self, Deciding};
@@ -15,16 +16,20 @@ const COMMIT: usize = 8;
 const MIN_RATIO: f64 = 1.03;
 
 /// Says what the words of the answer are worth.
-pub(super) fn words(contests: &Contests<'_>) -> Option<(&'static str, String)> {
+pub(super) fn words(contests: &Contests<'_>, looks: u64) -> Option<(&'static str, String)> {
     let primary = contests.all.first()?;
     let others = contests.all.len() - 1;
     let noun = &primary.metric.column.head;
-    let text = match others {
-        0 => format!("{noun} decides, by 95 % intervals"),
-        _ => format!(
-            "{noun} decides, by 95 % intervals; the other metrics have wider ones, so that all of them hold in 95 of 100 suites"
-        ),
-    };
+    let share = 100.0 - 100.0 * error_rate_of_look(looks);
+    let mut text = format!("{noun} decides, by {share} % intervals");
+    if others > 0 {
+        text.push_str(&format!(
+            "; the other metrics have wider ones, so that all of them hold in {share} of 100 suites"
+        ));
+    }
+    if looks > 0 {
+        text.push_str("; they are wider than 95 % because further repetitions were added to runs that had been compared before");
+    }
     Some(("intervals", text))
 }
 
