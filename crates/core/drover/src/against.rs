@@ -2,7 +2,7 @@
 //! a program.
 
 use std::ffi::OsString;
-use std::fs;
+use std::fs::{self, File};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,9 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, bail, ensure};
 use load::trust;
+use nix::sys::signal::Signal;
 use serde::{Deserialize, Serialize};
+use subject::daemon::set_pdeathsig;
 use subject::manifest::{self, Manifest, Roots, built_programs};
 
 use crate::project::Project;
@@ -40,17 +42,27 @@ pub(crate) struct Against {
 
 impl Against {
     /// Finds or makes the root of the other version of a daemon. A commit is checked out in the user's folder for
-    /// caches, where it stays, so that the next call builds only what differs.
+    /// caches, where it stays, so that the next call builds only what differs. Nobody else checks one out there as long as
+    /// the file is open.
     ///
     /// # Errors
-    /// There is no such version, or the daemon is not in it.
-    pub(crate) fn find(project: &Project, daemon: &str, what: &str) -> anyhow::Result<Self> {
+    /// There is no such version, the daemon is not in it, or another call uses the folder.
+    pub(crate) fn find(
+        project: &Project,
+        daemon: &str,
+        what: &str,
+    ) -> anyhow::Result<(Self, Option<File>)> {
         let path = Path::new(what);
         let own = manifest::root_of(&project.root, daemon).path.clone();
         let is_path = path.is_absolute() || what.starts_with('.');
         let commit = if is_path { None } else { commit(&own, what) };
+        let mut lock = None;
         let root = match &commit {
-            Some(commit) => checked_out(&own, commit)?,
+            Some(commit) => {
+                let (root, file) = checked_out(&own, commit)?;
+                lock = Some(file);
+                root
+            }
             None if path.is_dir() => path.canonicalize()?,
             None if path.extension().is_some_and(|ending| ending == "toml") => {
                 of_manifest(daemon, path)?
@@ -72,13 +84,14 @@ impl Against {
             manifest.program.is_none() || built_programs().is_none(),
             "{what}: is built in release mode, and DROVER_PROGRAMS names programs that were built otherwise: unset it"
         );
-        Ok(Self {
+        let found = Self {
             what: what.to_owned(),
             daemon: daemon.to_owned(),
             name: format!("{daemon}@{}", label(what)),
             root,
             commit,
-        })
+        };
+        Ok((found, lock))
     }
 
     /// Returns the arguments by which a driver runs the other version under its name.
@@ -103,7 +116,10 @@ impl Against {
         for variable in unset {
             command.env_remove(variable);
         }
-        let status = command.stdin(Stdio::null()).status();
+        // Notes are on stderr.
+        command.stdin(Stdio::null()).stdout(Stdio::null());
+        set_pdeathsig(&mut command, Signal::SIGTERM);
+        let status = command.status();
         let status = status.context("starting `drover build`")?;
         ensure!(
             status.success(),
@@ -162,11 +178,17 @@ fn commit(root: &Path, what: &str) -> Option<String> {
     .ok()
 }
 
-/// Checks a commit out, and returns the root in it. Each repository has one such work tree.
-fn checked_out(root: &Path, commit: &str) -> anyhow::Result<PathBuf> {
+/// Checks a commit out, and returns the root in it, with the lock of its work tree. Each repository has one such work tree.
+fn checked_out(root: &Path, commit: &str) -> anyhow::Result<(PathBuf, File)> {
     let top = git(root, &["rev-parse", "--show-toplevel"])?;
     let below = git(root, &["rev-parse", "--show-prefix"])?;
     let tree = own_folder(Path::new(&top))?;
+    let lock = File::create(tree.with_added_extension("lock"))?;
+    ensure!(
+        lock.try_lock().is_ok(),
+        "another call uses {}: wait until it has ended, or name another checkout (a folder)",
+        tree.display()
+    );
     let is_ours =
         || git(&tree, &["rev-parse", "--show-toplevel"]).is_ok_and(|top| Path::new(&top) == tree);
     let path = tree.to_string_lossy();
@@ -187,7 +209,8 @@ fn checked_out(root: &Path, commit: &str) -> anyhow::Result<PathBuf> {
     }
     // What the commit ignores, such as a build, stays.
     git(&tree, &["clean", "--quiet", "--force", "-d"])?;
-    Ok(tree.join(below))
+    // Without a slash at the end.
+    Ok((tree.join(below).components().collect(), lock))
 }
 
 /// Returns a folder for the other version of what lies at `path`. Other users can't write it.

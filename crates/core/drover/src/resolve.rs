@@ -1,5 +1,6 @@
 //! Combines a plan and a command line to the whole suite, before anything runs.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -97,6 +98,8 @@ pub(crate) struct Suite {
     pub(crate) file: PathBuf,
     /// The same, as the call named it.
     pub(crate) named: PathBuf,
+    /// The lock of the work tree of the other version.
+    _lock: Option<File>,
 }
 
 impl Suite {
@@ -145,15 +148,16 @@ impl Suite {
                 )
             }
             (Some(what), [daemon]) => {
-                let against = Against::find(project, daemon, what).context("--against")?;
-                suite.daemons.insert(0, against.name.clone());
-                Some(against)
+                let found = Against::find(project, daemon, what).context("--against")?;
+                suite.daemons.insert(0, found.0.name.clone());
+                Some(found)
             }
             (Some(_), several) => bail!(
                 "--against: compares one daemon with another version of it, and the plan has {}: choose one with --daemon NAME",
                 listed(several)
             ),
         };
+        let (against, lock) = against.unzip();
         let levels = levels(&suite.levels, &plan, suite.capacity.is_some());
         let planned = suite.capacity.is_none().then_some(Planned {
             levels: levels.len() as u64,
@@ -185,6 +189,7 @@ impl Suite {
             driver,
             file: file.to_owned(),
             named: named.to_owned(),
+            _lock: lock.flatten(),
         })
     }
 }

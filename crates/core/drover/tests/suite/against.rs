@@ -96,6 +96,10 @@ fn a_commit_is_built_beside_the_work_tree_and_runs_in_turn_with_it() {
     fs::remove_dir_all(project.path("cache")).unwrap();
     run(&project, &["--against", "main", "--repeat", "1"], 0);
     assert_eq!(roots(&project)[16].1, *root);
+    let lock = fs::File::open(format!("{root}.lock")).unwrap();
+    lock.lock().unwrap();
+    let output = run(&project, &["--against", "HEAD~1"], 2);
+    assert_contains(&messages(&output), &["another call uses"]);
 }
 
 #[test]
