@@ -12,6 +12,7 @@ mod build;
 mod check;
 mod child;
 mod cluster;
+mod compare;
 mod doctor;
 mod driver_program;
 mod driver_run;

@@ -2,12 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{Context as _, anyhow, bail, ensure};
 use harness::drivers::entries;
 use harness::output;
 use harness::store::{self, RESULT};
+use measure::report::{Selection, combine};
 use measure::suite::{Suite, Unreached};
 
+use crate::compare;
 use crate::record::{self, FILE};
 use crate::suite_report;
 
@@ -39,17 +41,21 @@ pub(crate) fn read(paths: &[PathBuf]) -> anyhow::Result<Suite> {
     Ok(whole)
 }
 
-/// Checks that an earlier suite has runs of the load of this suite: figures of two loads are not comparable.
+/// Returns a suite in which each daemon is compared with itself in an earlier one.
 ///
 /// # Errors
-/// Another load, with what differs and the values of both.
-pub(crate) fn require_same_load(suite: &Suite, base: &Suite) -> anyhow::Result<()> {
-    match suite.other_load(base) {
-        Some(difference) => bail!(
-            "--base: {difference}: name an earlier suite of the same plan and target (`drover list` shows the suites)"
-        ),
-        None => Ok(()),
-    }
+/// Nothing in common with the earlier suite, or another load, with what differs and both values.
+pub(crate) fn with_base(paths: &[PathBuf], suite: Suite, base: &PathBuf) -> anyhow::Result<Suite> {
+    let earlier = compare::source(base, read(std::slice::from_ref(base))?);
+    let path = paths.first().context("no folder is named")?;
+    let sources = vec![earlier, compare::source(path, suite)];
+    let sides = [0, 1].map(|source| Selection {
+        source,
+        daemon: None,
+    });
+    combine(sources, &sides, true).map_err(|difference| {
+        anyhow!("--base: {difference}: name an earlier suite of the same plan and target (`drover list` shows the suites)")
+    })
 }
 
 fn one(path: &Path) -> anyhow::Result<Suite> {

@@ -35,6 +35,7 @@ pub(crate) fn build(daemons: &[&str], levels: &[u64], runs: u64) -> Suite {
         ),
         planned: None,
         control: None,
+        sides: Vec::new(),
         capacities: Vec::new(),
         results,
         made_again: 0,

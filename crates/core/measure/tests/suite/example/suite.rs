@@ -70,6 +70,7 @@ pub(crate) fn build(shape: &Shape) -> Suite {
         command: Some("drover run configs/fdpass/quick.toml".to_owned()),
         planned: None,
         control: None,
+        sides: Vec::new(),
         capacities: Vec::new(),
         results,
         made_again: 0,
