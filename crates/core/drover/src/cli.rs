@@ -13,8 +13,8 @@ use measure::warning::Kind;
 
 use crate::folder::RESULTS;
 use crate::{
-    build, check, cluster, compare, doctor, exit, import, list, merge, report, run, sample,
-    suite_report, watch,
+    build, check, cluster, compare, doctor, exit, history, import, list, merge, report, run,
+    sample, suite_report, watch,
 };
 
 /// Run drivers against daemons at several levels, with repetitions, and compare the results.
@@ -71,6 +71,11 @@ enum Command {
     /// at most. Plan, machine, driver and answers must be the same.
     #[command(visible_alias = "diff")]
     Compare(compare::CompareOptions),
+    /// Show how figures developed over all results of a folder, and export them to Apache Otava, which finds change points
+    ///
+    /// Prints a line for each metric of each daemon, level, plan and machine: its course, its first and last value, and its
+    /// range. INVALID runs are left out.
+    History(history::HistoryOptions),
     /// Import the output of wrk, wrk2, k6 or oha as results, to report them beside our own
     ///
     /// Reads the output of wrk (best with --latency), the JSON of k6 run --summary-export (or the data that its
@@ -170,6 +175,9 @@ pub fn main(version: &'static str) -> ExitCode {
             .render()
             .map_err(Failure::Call)
             .and_then(|text| print_report(options.format(), &text)),
+        Command::History(options) => history::show(&options)
+            .map_err(Failure::Call)
+            .and_then(|text| print(&text)),
         Command::Analyze(Analyze { paths }) => ReportArgs {
             paths,
             format: Some(Format::full()),

@@ -19,6 +19,7 @@ mod driver_run;
 mod estimate;
 mod exit;
 mod folder;
+mod history;
 mod import;
 mod list;
 mod live_run;

@@ -62,6 +62,34 @@ fn one(path: &Path) -> anyhow::Result<Suite> {
     if path.join(FILE).is_file() {
         return suite_report::read_folder(path);
     }
+    let files = results(path)?;
+    let (mut found, mut unreached) = (Vec::new(), Vec::new());
+    for file in &files {
+        match store::read_result(file) {
+            Ok(result) => found.push(result),
+            // A file that the user named must be readable.
+            Err(error) if file == path => return Err(error),
+            Err(error) => unreached.push(unreadable(file, &error)),
+        }
+    }
+    if let (true, Some(first)) = (found.is_empty(), unreached.first()) {
+        bail!("{}", first.reason);
+    }
+    found.sort_by(|one, other| one.started_at.cmp(&other.started_at));
+    let name = path.file_stem().unwrap_or(path.as_os_str());
+    Ok(Suite {
+        name: name.to_string_lossy().into_owned(),
+        results: found,
+        unreached,
+        ..Suite::default()
+    })
+}
+
+/// Returns the results in a folder and all folders below it, or the one that is named.
+///
+/// # Errors
+/// There are none.
+pub(crate) fn results(path: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     collect(path, &mut files);
     ensure!(
@@ -74,26 +102,7 @@ fn one(path: &Path) -> anyhow::Result<Suite> {
         "{}: holds neither {FILE} nor a {RESULT}: name a folder of results, such as one of `drover list`",
         path.display()
     );
-    let (mut results, mut unreached) = (Vec::new(), Vec::new());
-    for file in &files {
-        match store::read_result(file) {
-            Ok(result) => results.push(result),
-            // A file that the user named must be readable.
-            Err(error) if file == path => return Err(error),
-            Err(error) => unreached.push(unreadable(file, &error)),
-        }
-    }
-    if let (true, Some(first)) = (results.is_empty(), unreached.first()) {
-        bail!("{}", first.reason);
-    }
-    results.sort_by(|one, other| one.started_at.cmp(&other.started_at));
-    let name = path.file_stem().unwrap_or(path.as_os_str());
-    Ok(Suite {
-        name: name.to_string_lossy().into_owned(),
-        results,
-        unreached,
-        ..Suite::default()
-    })
+    Ok(files)
 }
 
 /// Returns the entry of an unreadable result, with the names of its folders: `<daemon>/<level>/<n>/result.json`.

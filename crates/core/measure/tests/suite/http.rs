@@ -235,7 +235,9 @@ fn a_summary_names_what_went_wrong_in_a_line_each() {
     let row = |begin: &str| text.lines().find(|line| line.starts_with(begin)).unwrap();
     assert!(!row("| http-daemon (1 of 2 runs) | 100 |").contains("not comparable"));
     assert!(
-        row("| http-daemon | 1,000 |").contains("not comparable with nginx (different machines)")
+        row("| http-daemon | 1,000 |").contains(
+            "not comparable with nginx (different machines: CPU AMD EPYC 7763 and Another)"
+        )
     );
     assert!(
         !row("| nginx | 100 |").contains("not comparable"),
