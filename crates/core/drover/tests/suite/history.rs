@@ -17,55 +17,51 @@ fn noise(run: usize) -> usize {
     10_000 + [0, 170, 60, 230, 110, 20, 190][run % 7]
 }
 
-/// Stores results of the daemons `a`, which changes, and `b`, which does not.
-fn histories(project: &Project) {
-    let template = json(&project.path("template.json"));
-    for run in 0..RUNS {
-        for daemon in ["a", "b"] {
-            let mut result: Value = template.clone();
+/// Creates a project with results of the daemons `a`, which changes, and `b`, which does not.
+fn histories() -> Project {
+    let project = Project::new("[driver]\n[suite]\ndaemons = ['a', 'b']\n");
+    project.run(&[], 0);
+    for daemon in ["a", "b"] {
+        let mut result = json(&project.suite("tiny").join(daemon).join("5/1/result.json"));
+        for run in 0..RUNS {
             let changed = daemon == "a" && run >= CHANGED;
             let memory = noise(run) * if changed { 12 } else { 10 } / 10;
-            result["daemon"]["name"] = daemon.into();
-            result["level"] = "5".into();
-            result["plan"]["name"] = "tiny".into();
-            (result["verdict"], result["warnings"]) = ("VALID".into(), Value::Array(Vec::new()));
             result["started_at"] = format!("2026-01-{:02}T12:00:00Z", run + 1).into();
+            result["plan"]["name"] = "tiny".into();
             result["run_id"] = format!("{daemon}-{run}").into();
             result["machine"]["git_commit"] = format!("{run:08}").into();
             result["usage"]["daemon"]["rss_peak_kb"] = memory.into();
-            project.file(
-                &format!("bench-results/{daemon}/{run}/result.json"),
-                &result.to_string(),
-            );
+            let file = format!("history/{daemon}/{run}/result.json");
+            project.file(&file, &result.to_string());
         }
     }
+    project
 }
 
 #[test]
 fn a_history_shows_the_course_of_each_metric_and_counts_what_it_leaves_out() {
-    let project = Project::new("[driver]\n");
-    histories(&project);
-    let mut invalid = json(&project.path("bench-results/a/0/result.json"));
+    let project = histories();
+    let mut invalid = json(&project.path("history/a/0/result.json"));
     invalid["verdict"] = "INVALID".into();
     let warning = serde_json::json!({ "kind": "GeneratorLate", "severity": "invalid", "message": "late", "hint": "" });
     invalid["warnings"] = Value::Array(vec![warning]);
-    project.file("bench-results/a/x/result.json", &invalid.to_string());
-    let output = project.call(&["history"], 0);
+    project.file("history/a/x/result.json", &invalid.to_string());
+    let output = project.call(&["history", "history"], 0);
     let text = shown(&output);
     assert_contains(
         &text,
         &[
             "tiny: a at 5, 24 runs, 2026-01-01 to 2026-01-24, on ",
             "tiny: b at 5, 24 runs",
-            "first_byte p50",
+            "TTFB p50",
             "9.77 MiB → 11.8 MiB (lowest 9.77 MiB, highest 12.0 MiB)",
             "--out-csv DIR",
         ],
     );
     assert_contains(&messages(&output), &["1 runs are left out: INVALID"]);
-    let one = project.call(&["history", "bench-results/b", "--metric", "errors"], 0);
+    let one = project.call(&["history", "history/b", "--metric", "errors"], 0);
     assert_contains(&shown(&one), &["  errors  ▁▁▁"]);
-    let wrong = project.call(&["history", "--metric", "daemon.rss.peek"], 2);
+    let wrong = project.call(&["history", "history", "--metric", "daemon.rss.peek"], 2);
     assert_contains(
         &messages(&wrong),
         &["--metric: unknown figure `daemon.rss.peek`: did you mean `daemon.rss.peak`?"],
@@ -100,10 +96,9 @@ fn otava_finds_the_run_at_which_a_daemon_changed_and_nothing_in_a_flat_history()
     if Command::new("otava").arg("--help").output().is_err() {
         return skip("otava: scripts/setup installs it");
     }
-    let project = Project::new("[driver]\n");
-    histories(&project);
+    let project = histories();
     for daemon in ["a", "b"] {
-        let folder = format!("bench-results/{daemon}");
+        let folder = format!("history/{daemon}");
         let call = [
             "history",
             &folder,

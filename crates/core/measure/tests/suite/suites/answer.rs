@@ -273,7 +273,6 @@ fn screen(suite: &Suite) -> String {
         page: Some("bench-results/quick/report.html"),
         more: Some("drover analyze bench-results/quick,"),
         width: Some(80),
-        ..Options::default()
     };
     Format::screen().render_suite(suite, &options).unwrap()
 }

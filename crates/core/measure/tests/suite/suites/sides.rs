@@ -235,8 +235,8 @@ fn names_of_one_day_have_the_folder_and_of_one_folder_the_time() {
             run.started_at = started_at.to_owned();
         }
         let suite = compared(sources);
-        let names = suite.results.iter().map(|run| run.daemon.name.clone());
-        [names.clone().next().unwrap(), names.last().unwrap()]
+        let name = |index: usize| suite.results[index].daemon.name.clone();
+        [name(0), name(suite.results.len() - 1)]
     };
     assert_eq!(names("new", EARLIER), ["nginx@old", "http-daemon@new"]);
     assert_eq!(

@@ -97,6 +97,10 @@ impl Writer<'_, '_> {
             .change
             .means
             .map(|mean| self.contest.metric.number(mean));
+        let verb = match pair.finding.word {
+            Word::TooFewRuns => "has",
+            _ => "is",
+        };
         let needed = match (pair.finding.word, pair.needed()) {
             (Word::Undecided, Some(needed)) if needed > pair.change.runs => {
                 format!("; {} % needs about {needed} runs", percent(MARGIN))
@@ -104,7 +108,7 @@ impl Writer<'_, '_> {
             _ => String::new(),
         };
         format!(
-            "{noun} of {name} is {change} ({}, {}){needed}",
+            "{noun} of {name} {verb} {change} ({}, {}){needed}",
             means.join(" → "),
             runs(pair.change.runs)
         )
