@@ -111,7 +111,6 @@ fn otava_finds_the_run_at_which_a_daemon_changed_and_nothing_in_a_flat_history()
         assert_contains(&shown(&output), &["otava analyze drover --config-file "]);
     }
     let found = change_points(&project, "a");
-    println!("{found:?}");
     let [change] = &found[..] else {
         panic!("{found:?}");
     };
