@@ -13,8 +13,8 @@ use measure::warning::Kind;
 
 use crate::folder::RESULTS;
 use crate::{
-    build, check, cluster, doctor, exit, import, list, merge, report, run, sample, suite_report,
-    watch,
+    build, check, cluster, compare, doctor, exit, history, import, list, merge, report, run,
+    sample, suite_report, watch,
 };
 
 /// Run drivers against daemons at several levels, with repetitions, and compare the results.
@@ -29,7 +29,7 @@ const EXIT_CODES: &str = "Exit codes: 0 fine, 1 a run failed, 2 the call or a pl
     3 results are suspect or were interrupted, 4 a threshold was missed, 6 the daemon is worse than its other version.";
 
 /// Words that are missing or unknown, each with the way to go on.
-const KNOWN: [(&str, &str); 5] = [
+const KNOWN: [(&str, &str); 4] = [
     (
         "<PLAN>...",
         "`drover list` shows the plans: drover run configs/http/latency.toml",
@@ -38,14 +38,15 @@ const KNOWN: [(&str, &str); 5] = [
         "<DIR>...",
         "`drover list` shows the suites that were run, each with its folder",
     ),
-    ("compare", COMPARE),
-    ("diff", COMPARE),
+    (
+        "<OTHER>...",
+        "name two suites, or two daemons of one: drover compare SUITE#nginx SUITE#caddy",
+    ),
     (
         "bench",
         "use drover run PLAN, or the program of a driver, such as http-load",
     ),
 ];
-const COMPARE: &str = "use drover report NEW --base OLD for two suites, or drover run PLAN --daemon A,B for two daemons";
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -63,6 +64,18 @@ enum Command {
     Report(ReportArgs),
     /// Print the report to stdout, like report --full
     Analyze(Analyze),
+    /// Compare daemons of suites that were made apart, such as two versions of one, or daemons of one suite with another
+    ///
+    /// Runs of one suite are compared in pairs. Those of two suites are two blocks, and are compared only if the machine was
+    /// the same: a daemon that is the same program in both, or else the driver's own CPU time per operation, differs by 3 %
+    /// at most. Plan, machine, driver and answers must be the same.
+    #[command(visible_alias = "diff")]
+    Compare(compare::CompareOptions),
+    /// Show how figures developed over all results of a folder, and export them to Apache Otava, which finds change points
+    ///
+    /// Prints a line for each metric of each daemon, level, plan and machine: its course, its first and last value, and its
+    /// range. INVALID runs are left out.
+    History(history::HistoryOptions),
     /// Import the output of wrk, wrk2, k6 or oha as results, to report them beside our own
     ///
     /// Reads the output of wrk (best with --latency), the JSON of k6 run --summary-export (or the data that its
@@ -127,7 +140,8 @@ struct ReportArgs {
     /// Print the whole report, like --format markdown
     #[arg(long, conflicts_with = "format")]
     full: bool,
-    /// Compare with an earlier suite of the same plan, and print what became better or worse, as --format summary does
+    /// Compare each daemon with itself in an earlier suite of the same plan, and print what became better or worse, as
+    /// --format summary does
     #[arg(long, value_name = "DIR")]
     base: Option<PathBuf>,
 }
@@ -157,6 +171,13 @@ pub fn main(version: &'static str) -> ExitCode {
             .and_then(|runtime| runtime.block_on(run::run(&options, None))),
         Command::Watch(options) => watch::run(&options),
         Command::Report(typed) => typed.carry_out(),
+        Command::Compare(options) => options
+            .render()
+            .map_err(Failure::Call)
+            .and_then(|text| print_report(options.format(), &text)),
+        Command::History(options) => history::show(&options)
+            .map_err(Failure::Call)
+            .and_then(|text| print(&text)),
         Command::Analyze(Analyze { paths }) => ReportArgs {
             paths,
             format: Some(Format::full()),
@@ -197,14 +218,12 @@ impl ReportArgs {
             let pages = pages.map(|page| page.display().to_string());
             return print(&pages.join("\n"));
         };
-        let base = self.base.map(|base| report::read(&[base])).transpose();
-        let base = base.map_err(Failure::Call)?;
-        if let Some(base) = &base {
-            report::require_same_load(&suite, base).map_err(Failure::Call)?;
-        }
-        let text = suite_report::render(&suite, base.as_ref(), format).map_err(Failure::Call)?;
-        output::print_report(format, &text)?;
-        Ok(exit::FINE)
+        let suite = match &self.base {
+            None => suite,
+            Some(base) => report::with_base(&self.paths, suite, base).map_err(Failure::Call)?,
+        };
+        let text = suite_report::render(&suite, format).map_err(Failure::Call)?;
+        print_report(format, &text)
     }
 }
 
@@ -233,6 +252,11 @@ fn examine(plans: &[PathBuf], out: &Path) -> Result<u8, Failure> {
         return print("No problems found.\n");
     }
     Ok(exit::FAILED)
+}
+
+fn print_report(format: Format, text: &str) -> Result<u8, Failure> {
+    output::print_report(format, text)?;
+    Ok(exit::FINE)
 }
 
 /// Prints the output of a command to stdout.

@@ -2,12 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{Context as _, anyhow, bail, ensure};
 use harness::drivers::entries;
 use harness::output;
 use harness::store::{self, RESULT};
+use measure::report::{Selection, combine};
 use measure::suite::{Suite, Unreached};
 
+use crate::compare;
 use crate::record::{self, FILE};
 use crate::suite_report;
 
@@ -39,23 +41,55 @@ pub(crate) fn read(paths: &[PathBuf]) -> anyhow::Result<Suite> {
     Ok(whole)
 }
 
-/// Checks that an earlier suite has runs of the load of this suite: figures of two loads are not comparable.
+/// Returns a suite in which each daemon is compared with itself in an earlier one.
 ///
 /// # Errors
-/// Another load, with what differs and the values of both.
-pub(crate) fn require_same_load(suite: &Suite, base: &Suite) -> anyhow::Result<()> {
-    match suite.other_load(base) {
-        Some(difference) => bail!(
-            "--base: {difference}: name an earlier suite of the same plan and target (`drover list` shows the suites)"
-        ),
-        None => Ok(()),
-    }
+/// Nothing in common with the earlier suite, or another load, with what differs and both values.
+pub(crate) fn with_base(paths: &[PathBuf], suite: Suite, base: &PathBuf) -> anyhow::Result<Suite> {
+    let earlier = compare::source(base, read(std::slice::from_ref(base))?);
+    let path = paths.first().context("no folder is named")?;
+    let sources = vec![earlier, compare::source(path, suite)];
+    let sides = [0, 1].map(|source| Selection {
+        source,
+        daemon: None,
+    });
+    combine(sources, &sides, true).map_err(|difference| {
+        anyhow!("--base: {difference}: name an earlier suite of the same plan and target (`drover list` shows the suites)")
+    })
 }
 
 fn one(path: &Path) -> anyhow::Result<Suite> {
     if path.join(FILE).is_file() {
         return suite_report::read_folder(path);
     }
+    let files = results(path)?;
+    let (mut found, mut unreached) = (Vec::new(), Vec::new());
+    for file in &files {
+        match store::read_result(file) {
+            Ok(result) => found.push(result),
+            // A file that the user named must be readable.
+            Err(error) if file == path => return Err(error),
+            Err(error) => unreached.push(unreadable(file, &error)),
+        }
+    }
+    if let (true, Some(first)) = (found.is_empty(), unreached.first()) {
+        bail!("{}", first.reason);
+    }
+    found.sort_by(|one, other| one.started_at.cmp(&other.started_at));
+    let name = path.file_stem().unwrap_or(path.as_os_str());
+    Ok(Suite {
+        name: name.to_string_lossy().into_owned(),
+        results: found,
+        unreached,
+        ..Suite::default()
+    })
+}
+
+/// Returns the results in a folder and all folders below it, or the one that is named.
+///
+/// # Errors
+/// There are none.
+pub(crate) fn results(path: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     collect(path, &mut files);
     ensure!(
@@ -68,26 +102,7 @@ fn one(path: &Path) -> anyhow::Result<Suite> {
         "{}: holds neither {FILE} nor a {RESULT}: name a folder of results, such as one of `drover list`",
         path.display()
     );
-    let (mut results, mut unreached) = (Vec::new(), Vec::new());
-    for file in &files {
-        match store::read_result(file) {
-            Ok(result) => results.push(result),
-            // A file that the user named must be readable.
-            Err(error) if file == path => return Err(error),
-            Err(error) => unreached.push(unreadable(file, &error)),
-        }
-    }
-    if let (true, Some(first)) = (results.is_empty(), unreached.first()) {
-        bail!("{}", first.reason);
-    }
-    results.sort_by(|one, other| one.started_at.cmp(&other.started_at));
-    let name = path.file_stem().unwrap_or(path.as_os_str());
-    Ok(Suite {
-        name: name.to_string_lossy().into_owned(),
-        results,
-        unreached,
-        ..Suite::default()
-    })
+    Ok(files)
 }
 
 /// Returns the entry of an unreadable result, with the names of its folders: `<daemon>/<level>/<n>/result.json`.

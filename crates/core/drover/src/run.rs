@@ -597,7 +597,6 @@ impl<'a> Runner<'a> {
             width: output::columns(),
             page: Some(&page.to_string()),
             more: Some(&format!("drover analyze {folder},")),
-            ..ReportOptions::default()
         };
         output::print_report(format, &format.render_suite(&suite, &options)?)?;
         if self.interrupted {

@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::ensure;
 use harness::command_line::quoted;
 use harness::output;
 use harness::page::{self, PAGE};
@@ -50,6 +49,7 @@ pub(crate) fn read_folder(folder: &Path) -> anyhow::Result<Suite> {
         results,
         made_again: record.set_aside.len() as u64,
         unreached: missing,
+        ..Suite::default()
     })
 }
 
@@ -140,7 +140,7 @@ pub(crate) fn write(folder: &Path, suite: &Suite) -> anyhow::Result<[PathBuf; 3]
     };
     // The page links to the others, so they come first.
     let report = write("report.md", &markdown::render(suite))?;
-    let summary = write("summary.md", &summary::render(suite, None))?;
+    let summary = write("summary.md", &summary::render(suite))?;
     let page = write(PAGE, &html::page(suite, &files(folder, suite))?)?;
     Ok([report, summary, page])
 }
@@ -188,21 +188,12 @@ fn files_of_run(folder: &Path, run: &Path) -> Vec<html::File> {
     files.map(from_page).collect()
 }
 
-/// Renders a report in a format, compared with the earlier suite `base` if there is one.
+/// Renders a report in a format.
 ///
 /// # Errors
-/// The format does not compare suites, or a result can't be shown.
-pub(crate) fn render(
-    suite: &Suite,
-    base: Option<&Suite>,
-    format: Format,
-) -> anyhow::Result<String> {
-    ensure!(
-        base.is_none() || format.compares,
-        "--base: only --format summary compares a suite with an earlier one"
-    );
+/// A result can't be shown.
+pub(crate) fn render(suite: &Suite, format: Format) -> anyhow::Result<String> {
     let options = Options {
-        base,
         width: output::columns(),
         ..Options::default()
     };

@@ -318,7 +318,6 @@ fn show_as<D: Driver>(
         more: page
             .as_ref()
             .map(|_| "--full; the page, beside result.json:"),
-        ..Options::default()
     };
     let report = format.render_suite(&results.into(), &options)?;
     // Machine-readable formats stay unchanged.

@@ -82,36 +82,25 @@ impl Suite {
         }
         sentences
     }
+}
 
-    /// Returns how the load of an earlier suite differs from the load of this one: a field and both its values, for a daemon
-    /// and level that both have, or a run of each if they have none in common. Returns `None` for the same load.
-    pub fn other_load(&self, earlier: &Self) -> Option<String> {
-        let of_same = |run| {
-            let others = earlier.results.iter();
-            others.filter(move |other| daemon_at_level(other) == daemon_at_level(run))
-        };
-        let mut runs = self.results.iter();
-        if runs.all(|run| of_same(run).next().is_none()) {
-            let (before, now) = (earlier.results.first()?, self.results.first()?);
-            let [before, now] = [before, now].map(daemon_at_level);
-            return Some(format!("has runs of {before}, and this suite of {now}"));
-        }
-        self.results.iter().find_map(|run| {
-            let mut differences = BTreeMap::new();
-            for other in of_same(run) {
-                add_differences("", &load_of(other), &load_of(run), &mut differences);
-            }
-            let (field, (before, now)) = differences.pop_first()?;
-            let of = daemon_at_level(run);
-            Some(format!(
-                "has runs of {of} with {field} = {before}, and this suite with {now}"
-            ))
-        })
-    }
+/// Returns a field by which the loads of two runs differ, and both its values. The addresses of two daemons differ, if they
+/// were not launched for the runs.
+pub(crate) fn difference(one: &RunResult, other: &RunResult) -> Option<(String, Value, Value)> {
+    let target = if one.daemon.name == other.daemon.name {
+        &other.daemon.target
+    } else {
+        &one.daemon.target
+    };
+    let mut differences = BTreeMap::new();
+    let (one, other) = (load_of(one), load(&other.plan, target));
+    add_differences("", &one, &other, &mut differences);
+    let (field, (one, other)) = differences.pop_first()?;
+    Some((field, one, other))
 }
 
 /// Returns the daemon of a run, and its level if it has one.
-fn daemon_at_level(run: &RunResult) -> String {
+pub(crate) fn daemon_at_level(run: &RunResult) -> String {
     match run.level.as_str() {
         "" => run.daemon.name.clone(),
         level => format!("{} at {level}", run.daemon.name),

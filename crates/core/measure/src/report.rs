@@ -15,8 +15,10 @@ mod document;
 mod error;
 mod facts;
 mod formats;
+mod history;
 mod roles;
 mod sections;
+mod sides;
 mod svg;
 mod table;
 
@@ -26,6 +28,8 @@ pub use formats::{
     FORMATS, Format, Options, csv, github, hlog, html, json, junit, list_of_names, markdown, names,
     summary, terminal,
 };
+pub use history::{Figure, deciding_figures, figure};
+pub use sides::{Selection, Source, combine};
 
 /// Replaces what would control a terminal, or the direction of text, by spaces: a daemon or host chose the text.
 #[must_use]

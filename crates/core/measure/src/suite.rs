@@ -24,6 +24,9 @@ pub struct Suite {
     /// Number of times that the suite was compared before it got further repetitions.
     #[serde(skip_serializing_if = "is_zero", default)]
     pub looks: u64,
+    /// The daemons of a comparison of several suites, each with its control; empty for a suite of its own.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub sides: Vec<Side>,
     /// Sentences with the results of a search for the capacity, one for each daemon; empty without a search.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub capacities: Vec<String>,
@@ -44,6 +47,33 @@ fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
+/// A daemon of one of several suites that are compared.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Side {
+    /// The daemon.
+    pub daemon: String,
+    /// The daemon that it is compared with; absent for a control, and for a daemon without one.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub control: Option<String>,
+    /// The block of runs that it is of. The runs of one block were made in turn, and those of two blocks apart.
+    pub block: usize,
+    /// The change of a daemon that is the same program in both blocks; absent without one.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub reference: Option<Reference>,
+}
+
+/// A daemon that was measured in two blocks of runs, and did not change between them: the machine did, if its figures
+/// differ.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Reference {
+    /// The daemon, as both blocks name it.
+    pub daemon: String,
+    /// Name of its primary metric.
+    pub metric: String,
+    /// The metric in the second block over that in the first: the geometric mean over the levels of both.
+    pub ratio: f64,
+}
+
 /// The size of the plan of a suite.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Planned {
@@ -62,6 +92,14 @@ pub struct Unreached {
     pub level: String,
     /// The reason with its remedy: a limit of the machine, a missing tool, an error.
     pub reason: String,
+}
+
+impl Suite {
+    /// Returns the side of a daemon in a comparison of several suites.
+    #[must_use]
+    pub fn side(&self, daemon: &str) -> Option<&Side> {
+        self.sides.iter().find(|side| side.daemon == daemon)
+    }
 }
 
 impl From<&[RunResult]> for Suite {

@@ -170,6 +170,32 @@ pub fn judges(text: &str, kind: &str) -> bool {
     }
 }
 
+/// Returns a figure of a run by its name in thresholds, with its unit and the direction in which it is better. The value is
+/// `None` if it was not measured.
+///
+/// # Errors
+/// The name is not of a figure that is a number; the message says what to write.
+pub(crate) fn figure(
+    name: &str,
+    run: &RunResult,
+) -> Result<(Option<f64>, Unit, metrics::Better), String> {
+    let series = run.spec.series_names();
+    let subject = Subject::parse(name, &series);
+    let subject = subject.ok_or_else(|| unknown_figure(name, &series))?;
+    let unit = subject
+        .unit()
+        .ok_or("a verdict is not a number: name a figure such as errors.rate")?;
+    let better = match &subject {
+        Subject::Metric(metric) => metric.better,
+        Subject::Count(_) => metrics::Better::Neither,
+        _ if unit == Unit::Count && !matches!(subject, Subject::Error(_)) => {
+            metrics::Better::Neither
+        }
+        _ => metrics::Better::Lower,
+    };
+    Ok((subject.read(run), unit, better))
+}
+
 /// Returns the figure of a threshold and its bound, in nanoseconds, bytes or percent. Returns `None` for a verdict and
 /// for a text that is not a threshold.
 pub(crate) fn limit<'t>(text: &'t str, series: &[&str]) -> Option<(&'t str, f64)> {

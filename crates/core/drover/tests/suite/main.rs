@@ -11,6 +11,7 @@ mod capacity;
 mod docs;
 mod driver_faults;
 mod endings;
+mod history;
 mod hosts;
 mod import;
 mod installed;

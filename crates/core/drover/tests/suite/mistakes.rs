@@ -23,7 +23,11 @@ fn a_wrong_call_is_named_with_what_it_may_mean() {
     );
     let mistakes = [
         refused(&["rnu"], &["'rnu'", "did you mean drover run?"]),
-        refused(&["compare", "a", "b"], &["drover report NEW --base OLD"]),
+        refused(&["compare", "a"], &["<OTHER>", "SUITE#nginx SUITE#caddy"]),
+        refused(
+            &["compare", "a#x", "b"],
+            &["a: there is no such file or folder", "drover list"],
+        ),
         refused(&["run"], &["<PLAN>", "drover list"]),
         refused(&["analyze"], &["<DIR>", "drover list"]),
         refused(&["merge", "nope"], &["nope", "--result-dir"]),
@@ -107,7 +111,6 @@ fn a_plan_is_found_by_its_name_and_compared_with_its_own_past_only() {
         let mut earlier = serde_json::from_str(&text).unwrap();
         change(&mut earlier);
         let base = project.file("base/result.json", &earlier.to_string());
-        // What compares is the summary.
         let arguments = ["report", now.to_str().unwrap(), "--base"];
         let arguments = [&arguments[..], &[base.to_str().unwrap()]].concat();
         project.drover(&arguments).output().unwrap()
@@ -116,7 +119,7 @@ fn a_plan_is_found_by_its_name_and_compared_with_its_own_past_only() {
     let others: [(Change, &str); 3] = [
         (
             |run| run["plan"]["groups"][0]["workers"] = 6.into(),
-            "a at 5 with groups.0.workers = 6, and this suite with 1000",
+            "base has runs of a at 5 with groups.0.workers = 6, and tiny of a at 5 with 1000",
         ),
         (
             |run| run["daemon"]["target"] = "x.sock".into(),
@@ -124,7 +127,7 @@ fn a_plan_is_found_by_its_name_and_compared_with_its_own_past_only() {
         ),
         (
             |run| run["daemon"]["name"] = "b".into(),
-            "runs of b at 5, and this suite of a at 5",
+            "base has runs of b at 5, and tiny of a at 5",
         ),
     ];
     for (change, difference) in others {

@@ -148,16 +148,72 @@ fn a_summary_holds_a_suite_against_an_earlier_one() {
         let args = [&["report", folder], args].concat();
         project.drover(&args).output().unwrap()
     };
-    // What compares is the summary.
     let against = report(&["--base", folder]);
     ends_with(&against, 0);
     assert_contains(
         &shown(&against),
-        &["the same daemon in the earlier suite tiny"],
+        &["the daemon of that name in the first suite", "| a@2 |"],
     );
-    let wrong = report(&["--format", "html", "--base", folder]);
-    ends_with(&wrong, 2);
-    assert_contains(&messages(&wrong), &["--format"]);
+    let page = report(&["--format", "html", "--base", folder]);
+    ends_with(&page, 0);
+    assert_contains(&shown(&page), &["id=\"ratios\""]);
+}
+
+#[test]
+fn sides_are_suites_results_or_daemons_of_a_suite() {
+    let project = Project::new(&ONE.replace("[suite]\n", "[suite]\nrepeat = 3\n"));
+    project.run(&[], 0);
+    let suite = project.suite("tiny");
+    let path = |below: &str| suite.join(below).to_str().unwrap().to_owned();
+    let compare = |sides: [&str; 2], code: i32| {
+        let sides = sides.map(|side| format!("{}{side}", path("")));
+        let output = project.call(&["compare", &sides[0], &sides[1]], code);
+        (shown(&output), messages(&output))
+    };
+    // Runs of one suite are pairs, however they are named.
+    for sides in [["#a", "#b"], ["#a", ""], ["a", "b"]] {
+        let (text, _) = compare(sides, 0);
+        assert_contains(
+            &text,
+            &[
+                ", 6 runs of 2 daemons at 1 level",
+                "TTFB p50 of b is the same within 3 %",
+                "against a",
+            ],
+        );
+    }
+    let (text, _) = compare(["a/5/1/result.json", "b/5/2"], 0);
+    assert_contains(&text, &["TTFB p50 of b has too few runs"]);
+    let (_, problem) = compare(["#a", "#x"], 2);
+    assert_contains(&problem, &["tiny has no runs of `x`: use one of a, b"]);
+    let (_, problem) = compare(["", ""], 2);
+    assert_contains(&problem, &["the sides are the same"]);
+
+    // The same suite at another time is another block.
+    let (other, moved) = (project.path("moved/tiny"), project.path("moved"));
+    fs::create_dir(&moved).unwrap();
+    let copied = std::process::Command::new("cp")
+        .arg("-r")
+        .args([&suite, &other])
+        .status();
+    assert!(copied.unwrap().success());
+    for file in ["a/5/1", "a/5/2", "a/5/3"].map(|run| other.join(run).join("result.json")) {
+        let mut result = json(&file);
+        result["started_at"] = "2026-03-01T12:00:00Z".into();
+        for side in ["user_s", "system_s"] {
+            let used = result["usage"]["driver"][side].as_f64().unwrap();
+            result["usage"]["driver"][side] = (used * 1.2).into();
+        }
+        fs::write(&file, result.to_string()).unwrap();
+    }
+    let both = [path("").clone() + "#a", format!("{}#a", other.display())];
+    let output = project.call(&["diff", &both[0], &both[1], "--format", "markdown"], 0);
+    assert_contains(
+        &shown(&output),
+        &[
+            "**excluded:** a@2026-03-01: not comparable with a@2026-01-31: two blocks of runs, between which the driver's own CPU time per operation changed by 20 %",
+        ],
+    );
 }
 
 #[test]

@@ -10,6 +10,7 @@ use crate::change::{Change, Figure, MARGIN};
 use crate::machine::Machine;
 use crate::metrics;
 use crate::result::{Answer, RunResult};
+use crate::suite::Reference;
 
 /// Returns the groups at a level that can be compared, and the other daemons with the reasons.
 pub(super) fn fair<'a>(
@@ -19,7 +20,21 @@ pub(super) fn fair<'a>(
     let mut fair: Vec<Repetitions<'a>> = Vec::new();
     let mut excluded = Vec::new();
     for repeated in comparison.at(level) {
-        match unfair(comparison, &repeated, fair.first()) {
+        let reason = match comparison.controls.get(repeated.daemon) {
+            Some(Some(control)) => match fair.iter().find(|base| base.daemon == *control) {
+                Some(base) => unfair(comparison, &repeated, Some(base)),
+                None => Some(format!(
+                    "not comparable with {}, which has no figures that can be compared",
+                    comparison.daemon(*control)
+                )),
+            },
+            Some(None) if !comparison.is_control(repeated.daemon) => {
+                Some("there is no such daemon in the suite that is compared with".to_owned())
+            }
+            Some(None) => unfair(comparison, &repeated, None),
+            None => unfair(comparison, &repeated, fair.first()),
+        };
+        match reason {
             Some(reason) => excluded.push((repeated.daemon, reason)),
             None => fair.push(repeated),
         }
@@ -27,8 +42,8 @@ pub(super) fn fair<'a>(
     (fair, excluded)
 }
 
-/// Returns the reason why a daemon cannot be compared with the first one that can. What it failed to do is no merit,
-/// even if it used less memory meanwhile.
+/// Returns the reason why a daemon cannot be compared with `first`: the first one that can, or its control. What it failed
+/// to do is no merit, even if it used less memory meanwhile.
 fn unfair(
     comparison: &Comparison<'_>,
     repeated: &Repetitions<'_>,
@@ -48,8 +63,14 @@ fn unfair(
     if let Some(overload) = counted.iter().find_map(|run| run.overload()) {
         return Some(overload.to_owned());
     }
-    let first = first?;
-    let (different, name) = (different(first, repeated)?, comparison.daemon(first.daemon));
+    let (first, name) = (first?, comparison.daemon(first?.daemon));
+    let Some(different) = different(first, repeated) else {
+        let is_in_turn = comparison.is_in_turn(first.daemon, repeated.daemon);
+        let change = (!is_in_turn).then(|| same_machine(comparison, first, repeated));
+        return change?
+            .err()
+            .map(|change| format!("not comparable with {name}: two blocks of runs, {change}: use drover run --against, which makes them in turn"));
+    };
     let answers = different_answers(first, repeated).map(|(theirs, own)| {
         format!(
             ": it {}, but {name} {}; make both serve the same content, then run again",
@@ -73,40 +94,41 @@ fn invalid(run: &RunResult) -> String {
     plain(reason.unwrap_or_default())
 }
 
-/// Returns the reason why two groups of runs cannot be compared.
-pub(super) fn incomparable(one: &Repetitions<'_>, other: &Repetitions<'_>) -> Option<&'static str> {
-    if one.counted().is_empty() || other.counted().is_empty() {
-        return Some("INVALID runs");
-    }
-    let has_failures = one.has_failures() || other.has_failures();
-    different(one, other).or(has_failures.then_some("failures"))
-}
-
 /// Returns what differs between the conditions of two groups of runs, so that the daemon is not the only difference.
-fn different(one: &Repetitions<'_>, other: &Repetitions<'_>) -> Option<&'static str> {
+fn different(one: &Repetitions<'_>, other: &Repetitions<'_>) -> Option<String> {
     let (runs, others) = (one.counted(), other.counted());
     let all = || runs.iter().chain(&others);
     let first = all().next()?;
-    if all().any(|run| fingerprint(&run.machine) != fingerprint(&first.machine)) {
-        return Some("different machines");
+    for run in all() {
+        let facts = fingerprint(&first.machine).into_iter();
+        let mut facts = facts.zip(fingerprint(&run.machine));
+        if let Some(((fact, one), (_, other))) = facts.find(|(one, other)| one != other) {
+            return Some(format!("different machines: {fact} {one} and {other}"));
+        }
     }
-    if all().any(|run| run.driver != first.driver) {
-        return Some("different drivers");
+    if let Some(run) = all().find(|run| run.driver != first.driver) {
+        let (one, other) = (plain(&first.driver), plain(&run.driver));
+        return Some(format!("different drivers: {one} and {other}"));
     }
     if all().any(|run| run.plan_sentence != first.plan_sentence) {
-        return Some("different plans");
+        return Some("different plans".to_owned());
     }
     if [one, other].into_iter().any(has_several_builds) {
-        return Some("a daemon was built anew between its runs");
+        return Some("a daemon was built anew between its runs".to_owned());
     }
-    different_answers(one, other).map(|_| "different answers")
+    different_answers(one, other).map(|_| "different answers".to_owned())
 }
 
 /// Returns true if not all runs of a daemon were of one program.
 fn has_several_builds(repeated: &Repetitions<'_>) -> bool {
+    let known = programs(repeated).into_iter().flatten();
+    distinct(known).len() > 1
+}
+
+/// Returns the program of each run that counts, if it is known.
+pub(super) fn programs<'a>(repeated: &Repetitions<'a>) -> Vec<Option<&'a String>> {
     let runs = repeated.counted().into_iter();
-    let programs = runs.filter_map(|run| run.daemon.program_sha256.as_ref());
-    distinct(programs).len() > 1
+    runs.map(|run| run.daemon.program_sha256.as_ref()).collect()
 }
 
 /// Returns an answer of each group if they differ. If the content of both varies from run to run by itself, only the
@@ -137,21 +159,26 @@ pub(super) fn different_answers<'a>(
     pairs.find(|(one, other)| differs(one, other))
 }
 
-/// Returns the facts that identify a machine regardless of its name.
-fn fingerprint(machine: &Machine) -> (&str, Option<&str>, u64, u64, &str) {
-    let gib = machine.memory_bytes >> 30;
-    (
-        &machine.kernel,
-        machine.cpu_model.as_deref(),
-        machine.cpus,
-        gib,
-        &machine.build_profile,
-    )
+/// Returns the facts that identify a machine regardless of its name, each with its own.
+fn fingerprint(machine: &Machine) -> [(&'static str, String); 5] {
+    let cpu = machine.cpu_model.as_deref();
+    [
+        ("kernel", plain(&machine.kernel)),
+        ("CPU", plain(cpu.unwrap_or("unknown"))),
+        ("CPUs", machine.cpus.to_string()),
+        ("memory", format!("{} GiB", machine.memory_bytes >> 30)),
+        ("build", plain(&machine.build_profile)),
+    ]
 }
 
-/// Returns an error if the driver's CPU time per operation differs between two blocks of runs: then the machine was not
-/// the same, whatever its name. Without that figure there is nothing to tell by.
-pub(super) fn same_machine(one: &Repetitions<'_>, other: &Repetitions<'_>) -> Result<(), String> {
+/// Returns an error if nothing shows that the machine was the same in two blocks of runs, whatever its name: neither a
+/// daemon that both measured and that did not change, nor else the driver's CPU time per operation.
+fn same_machine(
+    comparison: &Comparison<'_>,
+    one: &Repetitions<'_>,
+    other: &Repetitions<'_>,
+) -> Result<(), String> {
+    let side = comparison.suite.side(comparison.daemons[other.daemon]);
     let figure = |run: &RunResult| {
         let value = metrics::value("driver.cpu.each", run)?;
         Some(Figure {
@@ -159,13 +186,27 @@ pub(super) fn same_machine(one: &Repetitions<'_>, other: &Repetitions<'_>) -> Re
             quantum: metrics::quantum("driver.cpu.each", value, run),
         })
     };
-    match change(figure, one, other, false).map(|change| change.ratio()) {
-        Some(ratio) if ratio.ln().abs() > MARGIN.ln_1p() => Err(format!(
-            "two blocks of runs, between which the driver's own CPU time per operation changed by {:.0} %: run both in one suite",
-            (ratio - 1.0).abs() * 100.0
-        )),
-        _ => Ok(()),
+    let (of, ratio) = match side.and_then(|side| side.reference.as_ref()) {
+        Some(Reference {
+            daemon,
+            metric,
+            ratio,
+        }) => (
+            format!("{metric} of {}, the same program in both,", plain(daemon)),
+            *ratio,
+        ),
+        None => {
+            let change = change(figure, one, other, false)
+                .ok_or("of which nothing shows that the machine was the same")?;
+            let of = "the driver's own CPU time per operation".to_owned();
+            (of, change.ratio())
+        }
+    };
+    if ratio.ln().abs() > MARGIN.ln_1p() {
+        let percent = (ratio - 1.0).abs() * 100.0;
+        return Err(format!("between which {of} changed by {percent:.0} %"));
     }
+    Ok(())
 }
 
 /// Returns the change of a figure from `base` to `repeated`, or `None` if no runs of both that count have it.

@@ -15,10 +15,10 @@ use crate::warning::{Kind, Verdict};
 #[derive(Debug)]
 pub(super) struct Comparison<'a> {
     pub(super) suite: &'a Suite,
-    /// Daemons in the order of first appearance, but the control first.
+    /// Daemons in the order of first appearance, but controls first.
     pub(super) daemons: Vec<&'a str>,
-    /// True if the other daemons are compared with the first one, and not with the best.
-    pub(super) has_control: bool,
+    /// For each daemon the one that it is compared with, if it has one; empty if they are compared with the best.
+    pub(super) controls: Vec<Option<usize>>,
     /// Numeric levels by size, then the others in the order of first appearance.
     pub(super) levels: Vec<&'a str>,
 }
@@ -41,18 +41,56 @@ impl<'a> Comparison<'a> {
         let mut levels = distinct(suite.results.iter().map(|run| run.level.as_str()));
         levels.sort_by_key(|level| sort_key(level));
         let mut daemons = distinct(measured.chain(unreached));
-        let control = daemons
-            .iter()
-            .position(|name| suite.control.as_deref() == Some(name));
-        if let Some(at) = control {
-            daemons[..=at].rotate_right(1);
+        let control_of = |name: &str| match suite.side(name) {
+            Some(side) => side.control.as_deref(),
+            None => suite.control.as_deref().filter(|control| *control != name),
+        };
+        let names = daemons.clone();
+        let is_control = |name: &&str| {
+            let mut controls = names.iter().filter_map(|other| control_of(other));
+            controls.any(|control| control == *name)
+        };
+        daemons.sort_by_key(|name| !is_control(name));
+        let index_of = |control| daemons.iter().position(|name| *name == control);
+        let controls = daemons.iter().map(|name| index_of(control_of(name)?));
+        let mut controls: Vec<Option<usize>> = controls.collect();
+        if controls.iter().all(Option::is_none) {
+            controls.clear();
         }
         Self {
             suite,
             daemons,
-            has_control: control.is_some(),
+            controls,
             levels,
         }
+    }
+
+    /// Returns true if daemons are compared with controls, and not with the best.
+    pub(super) fn has_controls(&self) -> bool {
+        !self.controls.is_empty()
+    }
+
+    /// Returns true if another daemon is compared with this one.
+    pub(super) fn is_control(&self, daemon: usize) -> bool {
+        self.controls.contains(&Some(daemon))
+    }
+
+    /// Returns the daemon that all others are compared with, if there is one.
+    pub(super) fn only_control(&self) -> Option<usize> {
+        let controls = distinct(self.controls.iter().flatten());
+        match controls[..] {
+            [only] => Some(*only),
+            _ => None,
+        }
+    }
+
+    /// Returns true if the runs of two daemons were made in turn, so that those of one number are a pair.
+    pub(super) fn is_in_turn(&self, one: usize, other: usize) -> bool {
+        let block = |daemon: usize| {
+            let side = self.suite.side(self.daemons[daemon]);
+            side.map(|side| side.block)
+        };
+        block(one) == block(other)
     }
 
     /// Returns the groups with runs, level by level, the daemons of a level next to each other.

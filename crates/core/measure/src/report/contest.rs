@@ -1,5 +1,5 @@
 //! The one comparison behind answer, tables and marks: daemons by each metric that decides, and what the runs prove.
-//! They are compared with the best of them (Hsu), or with a control that the user names.
+//! They are compared with the best of them (Hsu), or each with a control that the user names.
 
 use std::collections::BTreeMap;
 
@@ -31,11 +31,11 @@ pub(super) struct Contests<'a> {
 #[derive(Debug)]
 pub(super) struct Contest<'a> {
     pub(super) metric: Deciding<'a>,
-    /// The best first; or the control, and then the others from the best on.
+    /// The best first; or the controls, and then the others from the best on.
     pub(super) ranked: Vec<Entry>,
-    /// True if the first daemon is the control.
-    pub(super) has_control: bool,
-    /// The first daemon and each of the others.
+    /// True if the daemons are compared with controls, and not with the first.
+    pub(super) has_controls: bool,
+    /// Each of the daemons with its control, or with the first.
     pairs: Vec<Pair>,
     /// Daemons without the metric.
     pub(super) unknown: Vec<usize>,
@@ -47,14 +47,16 @@ pub(super) struct Contest<'a> {
 pub(super) struct Entry {
     pub(super) daemon: usize,
     pub(super) mean: f64,
+    /// Rank of its control, or of the best daemon; `None` for these.
+    pub(super) base: Option<usize>,
 }
 
 /// A change of a metric and what the runs prove of it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Pair {
-    /// Rank of the other daemon; 0 for a daemon against itself in an earlier suite.
+    /// Rank of the other daemon.
     rank: usize,
-    /// From the other daemon to the best, from the control to the other daemon, or from the earlier suite to this.
+    /// From the other daemon to the best, or from the control to the other daemon.
     pub(super) change: Change,
     pub(super) finding: Finding,
     /// The probability with which the finding may be wrong.
@@ -84,9 +86,9 @@ impl<'a> Contests<'a> {
         let metrics = deciding::metrics(comparison, &fair);
         let contests = metrics
             .into_iter()
-            .map(|metric| Contest::new(metric, &fair, comparison.has_control));
+            .map(|metric| Contest::new(metric, &fair, comparison));
         let mut all: Vec<Contest<'a>> = contests
-            .filter(|contest| contest.ranked.len() > 1)
+            .filter(|contest| contest.ranked.iter().any(|entry| entry.base.is_some()))
             .collect();
         let mut family = Family {
             secondary: all
@@ -97,7 +99,7 @@ impl<'a> Contests<'a> {
             looks: comparison.suite.looks,
         };
         for contest in &mut all {
-            family.comparisons = contest.ranked.len() - 1;
+            family.comparisons = contest.pairs.len();
             contest.judge(&family);
         }
         Self {
@@ -123,7 +125,8 @@ impl<'a> Contests<'a> {
 }
 
 impl<'a> Contest<'a> {
-    fn new(metric: Deciding<'a>, groups: &[Repetitions<'_>], has_control: bool) -> Self {
+    fn new(metric: Deciding<'a>, groups: &[Repetitions<'_>], comparison: &Comparison<'_>) -> Self {
+        let has_controls = comparison.has_controls();
         let mut known: Vec<(&Repetitions<'_>, f64)> = Vec::new();
         let mut unknown = Vec::new();
         for repeated in groups {
@@ -136,18 +139,19 @@ impl<'a> Contest<'a> {
             Better::Lower => one.total_cmp(other),
             _ => other.total_cmp(one),
         });
-        if has_control {
-            // The control is the first daemon.
-            match known.iter().position(|(group, _)| group.daemon == 0) {
-                Some(at) => known[..=at].rotate_right(1),
-                None => known.clear(),
-            }
-        }
-        let others = known.iter().enumerate().skip(1);
-        let pairs = others.filter_map(|(rank, (other, _))| {
-            let (first, figure) = (known[0].0, |run: &RunResult| metric.figure(run));
-            let change = if has_control {
-                change(figure, first, other, true)
+        known.sort_by_key(|(group, _)| has_controls && !comparison.is_control(group.daemon));
+        let base = |rank: usize| match comparison.controls.get(known[rank].0.daemon) {
+            None => (rank > 0).then_some(0),
+            Some(control) => known
+                .iter()
+                .position(|(group, _)| Some(group.daemon) == *control),
+        };
+        let pairs = (0..known.len()).filter_map(|rank| {
+            let (first, other) = (known[base(rank)?].0, known[rank].0);
+            let figure = |run: &RunResult| metric.figure(run);
+            let change = if has_controls {
+                let is_in_turn = comparison.is_in_turn(first.daemon, other.daemon);
+                change(figure, first, other, is_in_turn)
             } else {
                 change(figure, other, first, true)
             }?;
@@ -165,14 +169,14 @@ impl<'a> Contest<'a> {
         });
         Self {
             limited: limited.map(|(repeated, _)| repeated.daemon).collect(),
-            ranked: known
-                .iter()
-                .map(|(repeated, mean)| Entry {
-                    daemon: repeated.daemon,
-                    mean: *mean,
+            ranked: (0..known.len())
+                .map(|rank| Entry {
+                    daemon: known[rank].0.daemon,
+                    mean: known[rank].1,
+                    base: base(rank),
                 })
                 .collect(),
-            has_control,
+            has_controls,
             pairs,
             unknown,
             metric,
@@ -186,17 +190,17 @@ impl<'a> Contest<'a> {
         }
     }
 
-    /// Returns the pair of the best daemon and the one with a rank.
+    /// Returns the pair of the daemon with a rank and the best, or its control.
     pub(super) fn against(&self, rank: usize) -> Option<&Pair> {
         self.pairs.iter().find(|pair| pair.rank == rank)
     }
 
-    /// Returns the change from the first daemon to another one.
+    /// Returns the change from the first daemon, or from its control, to another one.
     pub(super) fn to_daemon(&self, daemon: usize) -> Option<(f64, Finding)> {
         let mut ranked = self.ranked.iter();
         let pair = self.against(ranked.position(|entry| entry.daemon == daemon)?)?;
         let (ratio, finding) = (pair.change.ratio(), pair.finding);
-        Some(if self.has_control {
+        Some(if self.has_controls {
             (ratio, finding)
         } else {
             (1.0 / ratio, finding.reversed())
@@ -220,16 +224,22 @@ impl<'a> Contest<'a> {
     }
 
     /// Returns the best daemon and those that cannot be told from it. There are none if that is every daemon, or if the
-    /// driver limited a figure. With a control they are the daemons that are better, or the control if all are worse.
+    /// driver limited a figure. With controls they are the daemons that are better, and the controls of which all are worse.
     fn leaders(&self) -> Vec<usize> {
-        if self.has_control {
-            let is_worse = |pair: &Pair| matches!(pair.finding.word, Word::Worse(_));
-            let better = self.pairs.iter().filter(|pair| {
-                matches!(pair.finding.word, Word::Better(_)) && self.limited.is_empty()
-            });
-            let better: Vec<usize> = better.map(|pair| self.ranked[pair.rank].daemon).collect();
-            let is_best = self.pairs.iter().all(is_worse) && self.limited.is_empty();
-            return if is_best { vec![0] } else { better };
+        if self.has_controls {
+            let leads = |rank: &usize| {
+                let is_of =
+                    |pair: &&Pair| pair.rank == *rank || self.ranked[pair.rank].base == Some(*rank);
+                let mut pairs = self.pairs.iter().filter(is_of).peekable();
+                let is_ahead = |pair: &Pair| match pair.finding.word {
+                    Word::Better(_) => pair.rank == *rank,
+                    Word::Worse(_) => pair.rank != *rank,
+                    _ => false,
+                };
+                pairs.peek().is_some() && pairs.all(is_ahead) && self.limited.is_empty()
+            };
+            let ranks = (0..self.ranked.len()).filter(leads);
+            return ranks.map(|rank| self.ranked[rank].daemon).collect();
         }
         let (close, worse) = self.ranks();
         if worse.is_empty() || !self.limited.is_empty() {
@@ -255,53 +265,6 @@ impl<'a> Contest<'a> {
                 _ => None,
             });
         needed.max()
-    }
-}
-
-/// The change of each daemon since an earlier suite, at a level that both have.
-#[derive(Debug)]
-pub(super) struct Since {
-    /// For each daemon the changes with the keys of their metrics, or the reason why there are none.
-    pub(super) daemons: BTreeMap<usize, Result<Vec<(String, Pair)>, String>>,
-}
-
-impl Since {
-    /// Compares each daemon with itself in an earlier suite. The two blocks of runs lie apart, so they are compared only
-    /// if the driver's own CPU time per operation shows that the machine was the same.
-    pub(super) fn new(before: &Comparison<'_>, now: &Comparison<'_>, level: &str) -> Self {
-        let groups = now.at(level);
-        let metrics = deciding::metrics(now, &groups);
-        let earlier = before.at(level);
-        let pairs = groups.iter().filter_map(|group| {
-            let name = now.daemons[group.daemon];
-            let mut earlier = earlier.iter();
-            let base = earlier.find(|base| before.daemons[base.daemon] == name)?;
-            Some((group, base))
-        });
-        let pairs: Vec<_> = pairs.collect();
-        let family = Family {
-            secondary: metrics.len().saturating_sub(1),
-            comparisons: pairs.len(),
-            looks: now.suite.looks,
-        };
-        let daemons = pairs.into_iter().map(|(group, base)| {
-            let compared = match compare::incomparable(group, base) {
-                Some(reason) => Err(reason.to_owned()),
-                None => compare::same_machine(base, group).map(|()| {
-                    let changes = metrics.iter().filter_map(|metric| {
-                        let change = change(|run| metric.figure(run), base, group, false)?;
-                        let error_rate = family.error_rate(metric.is_primary);
-                        let pair = Pair::new(0, change, metric, error_rate);
-                        Some((metric.key().to_owned(), pair))
-                    });
-                    changes.collect()
-                }),
-            };
-            (group.daemon, compared)
-        });
-        Self {
-            daemons: daemons.collect(),
-        }
     }
 }
 

@@ -14,22 +14,21 @@ use crate::suite::Suite;
 /// No two daemons have a figure of the metric, with the metrics that they have.
 pub fn worse_than_control(suite: &Suite, metric: Option<&str>) -> Result<Option<String>, String> {
     let comparison = Comparison::new(suite);
-    let level = common_level(&comparison).filter(|_| comparison.has_control);
+    let level = common_level(&comparison).filter(|_| comparison.has_controls());
     let Some(level) = level else {
         return Ok(None);
     };
     let groups = comparison.at(level);
-    let (control, others): (Vec<_>, Vec<_>) = groups.iter().partition(|group| group.daemon == 0);
-    if control.iter().all(|group| breaks(group).is_none())
-        && let Some((group, reason)) = others
-            .iter()
-            .find_map(|group| Some((group, breaks(group)?)))
-    {
-        let name = comparison.daemon(group.daemon);
-        return Ok(Some(format!(
-            "{name}: {reason}, unlike {}",
-            comparison.daemon(0)
-        )));
+    let pairs = groups.iter().filter_map(|group| {
+        let control = comparison.controls[group.daemon]?;
+        let mut all = groups.iter();
+        Some((group, all.find(|other| other.daemon == control)?))
+    });
+    for (group, control) in pairs {
+        if let (Some(reason), None) = (breaks(group), breaks(control)) {
+            let [name, control] = [group, control].map(|group| comparison.daemon(group.daemon));
+            return Ok(Some(format!("{name}: {reason}, unlike {control}")));
+        }
     }
     let contests = Contests::new(&comparison, level);
     let mut all = contests.all.iter();
@@ -51,17 +50,13 @@ pub fn worse_than_control(suite: &Suite, metric: Option<&str>) -> Result<Option<
             _ => Ok(None),
         };
     };
-    let mut worse = contest.ranked.iter().skip(1).filter_map(|entry| {
+    let mut worse = contest.ranked.iter().filter_map(|entry| {
+        let control = comparison.daemon(contest.ranked[entry.base?].daemon);
         let (ratio, finding) = contest.to_daemon(entry.daemon)?;
         let name = comparison.daemon(entry.daemon);
         let (noun, change) = (&contest.metric.column.head, described(ratio, &finding));
         let is_worse = matches!(finding.word, Word::Worse(_)) && contest.limited.is_empty();
-        is_worse.then(|| {
-            format!(
-                "{noun} of {name} is {change}, against {}",
-                comparison.daemon(0)
-            )
-        })
+        is_worse.then(|| format!("{noun} of {name} is {change}, against {control}"))
     });
     Ok(worse.next())
 }

@@ -24,7 +24,7 @@ pub(super) struct Deciding<'a> {
     pub(super) is_primary: bool,
     /// Words after the value: ` per connection`.
     of: &'static str,
-    unit: Unit,
+    pub(super) unit: Unit,
 }
 
 impl<'a> Deciding<'a> {

@@ -26,6 +26,8 @@ pub(super) enum Part {
 /// The charts of a section.
 #[derive(Debug)]
 pub(super) enum Charts {
+    /// Each metric as a ratio to the control's.
+    Ratios,
     /// Memory against connections.
     Memory,
     /// The headline figure and the rates, by level.

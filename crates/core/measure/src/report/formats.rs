@@ -23,63 +23,54 @@ pub const FORMATS: &[Format] = &[
         name: "terminal",
         extension: "txt",
         about: "one screen: the verdict, the main figures or the answer, and what is wrong",
-        compares: false,
         render: |suite, options| Ok(terminal::render(suite, options)),
     },
     Format {
         name: "markdown",
         extension: "md",
         about: "the whole report as Markdown, with all tables, for a pull request or a file",
-        compares: false,
         render: |suite, _| Ok(markdown::render(suite)),
     },
     Format {
         name: "html",
         extension: "html",
         about: "a self-contained page with tables and charts",
-        compares: false,
         render: |suite, _| html::render(suite),
     },
     Format {
         name: "csv",
         extension: "csv",
         about: "one row per second",
-        compares: false,
         render: |suite, _| Ok(csv::render(&suite.results)),
     },
     Format {
         name: "hlog",
         extension: "hlog",
         about: "HdrHistogram interval log, one histogram per second and series",
-        compares: false,
         render: |suite, _| hlog::render(&suite.results),
     },
     Format {
         name: "json",
         extension: "json",
         about: "the complete results",
-        compares: false,
         render: |suite, _| Ok(json::render(&suite.results)),
     },
     Format {
         name: "summary",
         extension: "md",
         about: "fewer than 60 lines of Markdown, for a comment on a pull request",
-        compares: true,
-        render: |suite, options| Ok(summary::render(suite, options.base)),
+        render: |suite, _| Ok(summary::render(suite)),
     },
     Format {
         name: "junit",
         extension: "xml",
         about: "JUnit XML of thresholds and verdicts, for Jenkins, GitLab and others",
-        compares: false,
         render: |suite, _| Ok(junit::render(suite)),
     },
     Format {
         name: "github",
         extension: "txt",
         about: "annotations of thresholds and verdicts, for a step of GitHub Actions",
-        compares: false,
         render: |suite, _| Ok(github::render(suite)),
     },
 ];
@@ -93,8 +84,6 @@ pub struct Format {
     pub extension: &'static str,
     /// One-line description.
     pub about: &'static str,
-    /// True if the format can compare a suite with an earlier one.
-    pub compares: bool,
     render: Render,
 }
 
@@ -104,8 +93,6 @@ type Render = fn(&Suite, &Options<'_>) -> Result<String, Error>;
 /// Surroundings of a report that are not a part of the suite.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Options<'a> {
-    /// An earlier suite, for a format that compares.
-    pub base: Option<&'a Suite>,
     /// Columns of the terminal, if they are known.
     pub width: Option<usize>,
     /// Path of the page with the whole report.

@@ -7,6 +7,7 @@ mod ci;
 mod contents;
 mod hostile;
 mod page;
+mod sides;
 
 use insta::assert_snapshot;
 use measure::capacity::LoadOutcome;

@@ -98,7 +98,8 @@ impl<'a> Columns<'a> {
     }
 }
 
-fn line(cells: &[String]) -> String {
+/// Returns a line of cells.
+pub fn line(cells: &[String]) -> String {
     let cells = cells.iter().map(|cell| quoted(cell));
     cells.collect::<Vec<_>>().join(",") + "\n"
 }

@@ -2,7 +2,7 @@
 
 mod changes;
 
-use changes::{Against, Position, changes};
+use changes::{Position, changes};
 
 use super::markdown;
 use crate::report::cell::Cell;
@@ -16,8 +16,6 @@ use crate::units;
 
 /// Maximum number of lines of the answer and of table rows together. With more rows, only the highest levels are shown.
 const ANSWER_AND_ROWS: usize = 22;
-/// Maximum number of daemons whose changes have a line.
-const DAEMONS: usize = 2;
 /// Maximum number of lines of each list.
 const THRESHOLDS: usize = 5;
 const WARNINGS: usize = 5;
@@ -28,27 +26,21 @@ const MACHINES: usize = 2;
 const LINE: usize = 300;
 const CELL: usize = 60;
 
-/// Renders the summary as Markdown of fewer than 60 lines. Each daemon is compared with itself in `base`, an earlier
-/// suite of the same plan; without one, with the best daemon or the control.
-pub fn render(suite: &Suite, base: Option<&Suite>) -> String {
+/// Renders the summary as Markdown of fewer than 60 lines.
+pub fn render(suite: &Suite) -> String {
     let comparison = Comparison::new(suite);
-    let before = base.map(Comparison::new);
-    let against = before.as_ref().map_or(Against::First, Against::Earlier);
     let mut lines = vec![
         format!("## {}", text(&sections::title(&comparison), LINE)),
         String::new(),
     ];
     let answer = sections::answer(&comparison).into_iter();
-    let mut answer: Vec<String> = answer
+    let answer: Vec<String> = answer
         .map(|(label, sentence)| format!("- **{label}:** {}", text(&sentence, LINE)))
         .collect();
     let compared = sections::compared(&comparison);
     let most = ANSWER_AND_ROWS.saturating_sub(answer.len());
     let rows = rows(&comparison, most);
-    let changes = changes(&comparison, &rows, &compared, against);
-    if before.is_some() {
-        answer.splice(0..0, changed(&comparison, &rows, &compared, &changes));
-    }
+    let changes = changes(&comparison, &rows, &compared);
     if !answer.is_empty() {
         lines.extend(answer);
         lines.push(String::new());
@@ -58,11 +50,7 @@ pub fn render(suite: &Suite, base: Option<&Suite>) -> String {
     }
     if !rows.is_empty() {
         lines.extend(table(&comparison, &rows, &compared, &changes));
-        lines.extend([
-            String::new(),
-            reading(&comparison, &rows, against),
-            String::new(),
-        ]);
+        lines.extend([String::new(), reading(&comparison, &rows), String::new()]);
     }
     let missed = missed_thresholds(&comparison);
     lines.extend(list(&missed, THRESHOLDS, "missed thresholds"));
@@ -86,30 +74,6 @@ fn rows<'a>(comparison: &Comparison<'a>, most: usize) -> Vec<Repetitions<'a>> {
     }
     rows.truncate(most);
     rows
-}
-
-/// Returns a line for each daemon with its changes since the earlier suite, at the highest level of both.
-fn changed(
-    comparison: &Comparison<'_>,
-    rows: &[Repetitions<'_>],
-    compared: &[Column<'_>],
-    changes: &[(Position, String)],
-) -> Vec<String> {
-    let of_daemon = |daemon: usize| {
-        let is_highest = |(row, _): &Position| rows[*row].daemon == daemon;
-        let mut positions = changes.iter().map(|(position, _)| *position);
-        let (row, _) = positions.rfind(is_highest)?;
-        let changes = changes
-            .iter()
-            .filter(|((at, _), _)| *at == row)
-            .map(|((_, column), change)| format!("{} {change}", compared[*column].head().text));
-        let changes: Vec<String> = changes.collect();
-        let (name, level) = (comparison.daemon(daemon), rows[row].level_name());
-        let name = text(&format!("{name} at {level}"), CELL);
-        Some(format!("- **change:** {name}: {}", changes.join("; ")))
-    };
-    let lines = comparison.measured().filter_map(of_daemon);
-    lines.take(DAEMONS).collect()
 }
 
 fn table(
@@ -152,11 +116,7 @@ fn table(
         .collect()
 }
 
-fn reading(
-    comparison: &Comparison<'_>,
-    rows: &[Repetitions<'_>],
-    against: Against<'_, '_>,
-) -> String {
+fn reading(comparison: &Comparison<'_>, rows: &[Repetitions<'_>]) -> String {
     let mut parts = vec!["Geometric means of the runs, with [95 % interval] from five runs on, otherwise (lowest–highest).".to_owned()];
     let left_out = comparison.all().len() - rows.len();
     if left_out > 0 {
@@ -165,14 +125,13 @@ fn reading(
             units::count(left_out as u64)
         ));
     }
-    let base = match against {
-        Against::Earlier(base) => Some(format!(
-            "the same daemon in the earlier suite {}",
-            text(&base.suite.name, CELL)
-        )),
-        Against::First if comparison.measured().count() < 2 => None,
-        Against::First if comparison.has_control => Some(text(comparison.daemons[0], CELL)),
-        Against::First => Some("the best daemon by that metric".to_owned()),
+    let base = match comparison.only_control() {
+        _ if comparison.measured().count() < 2 => None,
+        Some(control) => Some(text(comparison.daemons[control], CELL)),
+        None if comparison.has_controls() => {
+            Some("the daemon of that name in the first suite".to_owned())
+        }
+        None => Some("the best daemon by that metric".to_owned()),
     };
     if let Some(base) = base {
         parts.push(format!(

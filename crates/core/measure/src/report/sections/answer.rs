@@ -1,9 +1,9 @@
 //! The answer: sentences that say which daemon is better by each metric that decides, and what would settle the rest.
 
 use super::overview::common_level;
-use crate::report::comparison::Comparison;
+use crate::report::comparison::{Comparison, Repetitions};
 use crate::report::contest::Contests;
-use crate::report::document::{Part, Section};
+use crate::report::document::{Charts, Part, Section};
 use crate::report::plain;
 use sentence::sentence;
 
@@ -19,7 +19,7 @@ pub(super) type Facts = Vec<(&'static str, String)>;
 
 pub(super) fn sections(comparison: &Comparison<'_>) -> Vec<Section> {
     let facts = facts(comparison);
-    let parts = (!facts.is_empty()).then(|| vec![Part::Facts(facts)]);
+    let parts = (!facts.is_empty()).then(|| vec![Part::Facts(facts), Part::Charts(Charts::Ratios)]);
     Section::non_empty("answer", "Answer", parts.unwrap_or_default())
 }
 
@@ -60,14 +60,12 @@ fn compare(comparison: &Comparison<'_>, facts: &mut Facts) -> Option<usize> {
     if !excluded.is_empty() {
         facts.push(("excluded", excluded.join("; ")));
     }
-    if contests.fair.len() < 2 {
+    let has_counterpart = |group: &Repetitions<'_>| match comparison.controls.get(group.daemon) {
+        None => contests.fair.len() > 1,
+        Some(control) => control.is_some(),
+    };
+    if !contests.fair.iter().any(has_counterpart) {
         let text = match contests.fair.first() {
-            Some(only) if only.daemon != 0 && comparison.has_control => {
-                let control = comparison.daemon(0);
-                format!(
-                    "not comparable: {control}, which the others are compared with, has no figures that can be"
-                )
-            }
             Some(only) => {
                 let name = comparison.daemon(only.daemon);
                 format!("not comparable: there is nothing to compare {name} with")

@@ -91,6 +91,9 @@ fn ratio(comparison: &Comparison<'_>, repeated: &Repetitions<'_>, counter: &str)
     if repeated.daemon == 0 {
         return Cell::plain("1");
     }
+    if !comparison.is_in_turn(0, repeated.daemon) {
+        return Cell::plain(NONE);
+    }
     let ratios = repeated.pairs(&first).filter_map(|(run, first)| {
         if [run, first]
             .into_iter()

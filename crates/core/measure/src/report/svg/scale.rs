@@ -8,6 +8,10 @@ const TICKS: f64 = 6.0;
 const WIDE: f64 = 25.0;
 /// Lowest value of a logarithmic axis.
 const LEAST: f64 = 0.001;
+/// Ends of an axis of ratios, and its ticks.
+const RATIOS: [f64; 10] = [1.05, 1.1, 1.2, 1.5, 2.0, 5.0, 10.0, 100.0, 1_000.0, 1e6];
+/// Maximum number of ticks above 1 on an axis of ratios.
+const RATIO_TICKS: usize = 3;
 
 /// The mapping of values to positions.
 #[derive(Debug, Clone)]
@@ -38,6 +42,11 @@ pub(in crate::report) enum Scale {
     Percentile {
         /// Nines at the right end: 4 for 99.99 %.
         nines: f64,
+    },
+    /// Ratios around 1, logarithmic, from the inverse of the highest on.
+    Ratio {
+        /// The highest ratio, above 1.
+        to: f64,
     },
     /// Named categories.
     Names(Vec<String>),
@@ -77,6 +86,16 @@ impl Scale {
         }
     }
 
+    /// Creates an axis around 1 that no ratio exceeds, except for the most extreme ones.
+    pub(in crate::report) fn ratio(ratios: impl IntoIterator<Item = f64>) -> Self {
+        let factors = ratios.into_iter().map(|ratio| ratio.max(1.0 / ratio));
+        let most = factors.fold(1.0, f64::max);
+        let to = RATIOS.into_iter().find(|to| *to >= most);
+        Self::Ratio {
+            to: to.unwrap_or(1e6),
+        }
+    }
+
     fn log_shown(values: impl IntoIterator<Item = f64>, show: fn(f64) -> String) -> Self {
         let (low, high) = values
             .into_iter()
@@ -98,6 +117,7 @@ impl Scale {
             Self::Linear { to, .. } | Self::Time { to } => value / to,
             Self::Log { from, to, .. } => (value.max(*from) / from).ln() / (to / from).ln(),
             Self::Percentile { nines } => nines_of(value) / nines,
+            Self::Ratio { to } => f64::midpoint(1.0, value.ln() / to.ln()),
             Self::Names(names) => (value + 0.5) / names.len().max(1) as f64,
         };
         share.clamp(0.0, 1.0)
@@ -120,6 +140,7 @@ impl Scale {
         match self {
             Self::Linear { to, .. } | Self::Time { to } => (0.0..=*to).contains(&value),
             Self::Log { from, to, .. } => (*from..=*to).contains(&value),
+            Self::Ratio { to } => (1.0 / to..=*to).contains(&value),
             Self::Percentile { .. } | Self::Names(_) => false,
         }
     }
@@ -129,6 +150,7 @@ impl Scale {
         match self {
             Self::Linear { to, .. } | Self::Time { to } => Some(format!("linear 0 {to}")),
             Self::Log { from, to, .. } => Some(format!("log {from} {to}")),
+            Self::Ratio { to } => Some(format!("log {} {to}", 1.0 / to)),
             Self::Percentile { nines } => Some(format!("nines 0 {nines}")),
             Self::Names(_) => None,
         }
@@ -162,6 +184,12 @@ impl Scale {
                 .filter(|quantile| nines_of(*quantile) <= nines + 0.01)
                 .map(|quantile| (quantile, percentile(quantile)))
                 .collect(),
+            Self::Ratio { to } => {
+                let above = RATIOS.into_iter().rev().filter(|tick| tick <= to);
+                let above = above.take(RATIO_TICKS);
+                let ticks = above.flat_map(|tick| [tick, 1.0 / tick]).chain([1.0]);
+                ticks.map(|tick| (tick, units::label(tick))).collect()
+            }
             Self::Names(names) => names
                 .iter()
                 .enumerate()
@@ -243,6 +271,15 @@ mod tests {
             labels,
             ["0", "0.05", "0.10", "0.15", "0.20", "0.25", "0.30"]
         );
+    }
+
+    #[test]
+    fn an_axis_of_ratios_has_1_in_its_middle() {
+        let scale = Scale::ratio([0.9, 1.02]);
+        assert_eq!(scale.share(1.0), 0.5);
+        assert!((scale.share(1.0 / 1.2)).abs() < 1e-9 && (scale.share(1.2) - 1.0).abs() < 1e-9);
+        let expected = ["1.2", "0.833", "1.1", "0.909", "1.05", "0.952", "1"];
+        assert_eq!(labels(&scale), expected);
     }
 
     #[test]

@@ -36,6 +36,7 @@ pub(crate) fn build(daemons: &[&str], levels: &[u64], runs: u64) -> Suite {
         planned: None,
         control: None,
         looks: 0,
+        sides: Vec::new(),
         capacities: Vec::new(),
         results,
         made_again: 0,

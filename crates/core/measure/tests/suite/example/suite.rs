@@ -71,6 +71,7 @@ pub(crate) fn build(shape: &Shape) -> Suite {
         planned: None,
         control: None,
         looks: 0,
+        sides: Vec::new(),
         capacities: Vec::new(),
         results,
         made_again: 0,

@@ -185,7 +185,7 @@ fn runs_of_other_machines_or_plans_are_not_comparable() {
         }
     }
     assert_snapshot!(answer(&suite), @r#"
-    - **excluded:** rust-streaming: not comparable with php-streaming (different machines)
+    - **excluded:** rust-streaming: not comparable with php-streaming (different machines: CPU AMD EPYC 7763 and Another)
     - **answer:** not comparable: there is nothing to compare php-streaming with
     - **ran:** 1 level, 3 repetitions
     "#);
@@ -274,7 +274,6 @@ fn screen(suite: &Suite) -> String {
         page: Some("bench-results/quick/report.html"),
         more: Some("drover analyze bench-results/quick,"),
         width: Some(80),
-        ..Options::default()
     };
     Format::screen().render_suite(suite, &options).unwrap()
 }
@@ -425,7 +424,7 @@ fn daemons_are_compared_with_a_control_in_the_words_that_are_about_them() {
     - **latency:** TTFB p99 of php-streaming is worse by at least 3 %: × 4.95 \[4.94, 4.96\] (120 µs → 593 µs, 5 runs); TTFB p99 of python-streaming is worse by at least 3 %: × 35.5 \[35.4, 35.6\] (120 µs → 4.25 ms, 5 runs), against rust-streaming
     - **memory:** peak memory of python-streaming is undecided: −7.4 % \[−33.8, +29.6\], +48.6 % would show (9.70 MiB → 8.98 MiB, 5 runs); peak memory of php-streaming is worse by at least 3 %: +43.9 % \[+3.0, +101.0\] (9.70 MiB → 14.0 MiB, 5 runs), against rust-streaming
     - **CPU:** CPU time of php-streaming is worse by at least 3 %: × 4.17 \[3.65, 4.76\] (122 µs → 510 µs, 5 runs); CPU time of python-streaming is worse by at least 3 %: × 5.17 \[4.53, 5.89\] (122 µs → 632 µs, 5 runs), against rust-streaming
-    - **versions:** rust-streaming is commit 01234567; python-streaming is commit 01234567; php-streaming is commit 98765432 with uncommitted changes; all run one program
+    - **versions:** rust-streaming: 2026-01-31 12:40, commit 01234567, program one; python-streaming: 2026-01-31 12:40, commit 01234567, program one; php-streaming: 2026-01-31 12:40, commit 98765432 with uncommitted changes, program one; all run one program
     - **intervals:** TTFB p50 decides, by 95 % intervals; the other metrics have wider ones, so that all of them hold in 95 of 100 suites
     - **failures:** none: every operation succeeded
     - **level:** the comparison is at 1,000, the only level

@@ -6,12 +6,15 @@ use crate::report::comparison::{Comparison, Repetitions, is_counted, level_name,
 use crate::report::contest::Contests;
 use crate::report::deciding::{self, Deciding};
 use crate::report::distinct;
+use crate::report::plain;
 use crate::result::RunResult;
 use crate::suite::Suite;
 use crate::warning::Verdict;
 
-/// Letters of a commit that are shown.
-const COMMIT: usize = 8;
+/// Letters of a commit, and of the hash of a program, that are shown.
+const HASH: usize = 8;
+/// Letters of a time to the minute: `2026-01-31T12:40`.
+const MINUTE: usize = 16;
 /// Smallest difference of two means at another level, as a ratio, that makes an order.
 const MIN_RATIO: f64 = 1.03;
 
@@ -33,35 +36,44 @@ pub(super) fn words(contests: &Contests<'_>, looks: u64) -> Option<(&'static str
     Some(("intervals", text))
 }
 
-/// Says which version of the sources each daemon is, if they are compared with a control, and whether they are one program.
+/// Says when each daemon was measured, of which version of the sources, and which program it is, if daemons are compared
+/// with controls, and whether they are one program.
 pub(super) fn versions(
     comparison: &Comparison<'_>,
     contests: &Contests<'_>,
 ) -> Option<(&'static str, String)> {
-    let runs = contests.fair.iter().filter_map(|group| {
-        let run = *group.counted().first()?;
+    if !comparison.has_controls() {
+        return None;
+    }
+    let groups = comparison.at(contests.level);
+    let runs = groups.iter().filter_map(|group| {
+        let run = *group.shown().first()?;
         Some((comparison.daemon(group.daemon), run))
     });
     let runs: Vec<(String, &RunResult)> = runs.collect();
-    let versions = runs.iter().filter_map(|(name, run)| {
-        let commit: String = run
-            .machine
-            .git_commit
-            .as_ref()?
-            .chars()
-            .take(COMMIT)
-            .collect();
+    let begin = |text: &str| plain(&text.chars().take(HASH).collect::<String>());
+    let versions = runs.iter().map(|(name, run)| {
         let changes = match run.machine.git_dirty {
             Some(true) => " with uncommitted changes",
             _ => "",
         };
-        Some(format!("{name} is commit {commit}{changes}"))
+        let commit = run.machine.git_commit.as_ref();
+        let program = run.daemon.program_sha256.as_ref();
+        let facts = [
+            run.started_at
+                .get(..MINUTE)
+                .map(|time| plain(&time.replace('T', " "))),
+            commit.map(|commit| format!("commit {}{changes}", begin(commit))),
+            program.map(|program| format!("program {}", begin(program))),
+        ];
+        let facts: Vec<String> = facts.into_iter().flatten().collect();
+        format!("{name}: {}", facts.join(", "))
     });
     let mut text: Vec<String> = versions.collect();
     let programs = distinct(runs.iter().map(|(_, run)| &run.daemon.program_sha256));
     let is_one = matches!(programs[..], [Some(_)]) && runs.len() > 1;
     text.extend(is_one.then(|| "all run one program".to_owned()));
-    (comparison.has_control && !text.is_empty()).then(|| ("versions", text.join("; ")))
+    Some(("versions", text.join("; ")))
 }
 
 /// Names the level and compares the order of the daemons with that at the other levels.
@@ -126,6 +138,9 @@ fn order_at(
     for contest in &contests.all {
         for (rank, one_here) in contest.ranked.iter().enumerate() {
             for other_here in &contest.ranked[rank + 1..] {
+                if contest.has_controls && other_here.base != Some(rank) {
+                    continue;
+                }
                 let [one, other] =
                     [one_here, other_here].map(|entry| mean(&contest.metric, entry.daemon));
                 let (Some(one), Some(other)) = (one, other) else {

@@ -4,6 +4,7 @@ use crate::change::{FEWEST_RUNS, MARGIN, Size, Word};
 use crate::metrics::Better;
 use crate::report::comparison::Comparison;
 use crate::report::contest::{Contest, Pair, described};
+use crate::report::distinct;
 use crate::report::facts::counted;
 use crate::units;
 
@@ -52,7 +53,7 @@ impl Writer<'_, '_> {
                 self.daemons(&self.contest.limited)
             );
         }
-        if self.contest.has_control {
+        if self.contest.has_controls {
             return self.controlled();
         }
         let (close, worse) = self.contest.ranks();
@@ -73,32 +74,44 @@ impl Writer<'_, '_> {
         sentence
     }
 
-    /// Describes each daemon against the control.
+    /// Describes each daemon against its control; the control is named once for those that share it.
     fn controlled(&self) -> String {
-        let others = (1..self.contest.ranked.len()).map(|rank| {
-            let (name, noun) = (self.name(rank), &self.contest.metric.column.head);
-            let Some(pair) = self.contest.against(rank) else {
-                return format!("{name}: too little {noun} to compare");
-            };
-            let change = described(pair.change.ratio(), &pair.finding);
-            let means = pair
-                .change
-                .means
-                .map(|mean| self.contest.metric.number(mean));
-            let needed = match (pair.finding.word, pair.needed()) {
-                (Word::Undecided, Some(needed)) if needed > pair.change.runs => {
-                    format!("; {} % needs about {needed} runs", percent(MARGIN))
-                }
-                _ => String::new(),
-            };
-            format!(
-                "{noun} of {name} is {change} ({}, {}){needed}",
-                means.join(" → "),
-                runs(pair.change.runs)
-            )
+        let ranked = || self.contest.ranked.iter().enumerate();
+        let controls = distinct(ranked().filter_map(|(_, entry)| entry.base));
+        let against = controls.into_iter().map(|control| {
+            let others = ranked().filter(|(_, entry)| entry.base == Some(control));
+            let others: Vec<String> = others.map(|(rank, _)| self.to_other(rank)).collect();
+            format!("{}, against {}", others.join("; "), self.name(control))
         });
-        let others: Vec<String> = others.collect();
-        format!("{}, against {}", others.join("; "), self.name(0))
+        against.collect::<Vec<_>>().join("; ")
+    }
+
+    /// Describes a daemon against its control.
+    fn to_other(&self, rank: usize) -> String {
+        let (name, noun) = (self.name(rank), &self.contest.metric.column.head);
+        let Some(pair) = self.contest.against(rank) else {
+            return format!("{name}: too little {noun} to compare");
+        };
+        let change = described(pair.change.ratio(), &pair.finding);
+        let means = pair
+            .change
+            .means
+            .map(|mean| self.contest.metric.number(mean));
+        let verb = match pair.finding.word {
+            Word::TooFewRuns => "has",
+            _ => "is",
+        };
+        let needed = match (pair.finding.word, pair.needed()) {
+            (Word::Undecided, Some(needed)) if needed > pair.change.runs => {
+                format!("; {} % needs about {needed} runs", percent(MARGIN))
+            }
+            _ => String::new(),
+        };
+        format!(
+            "{noun} of {name} {verb} {change} ({}, {}){needed}",
+            means.join(" → "),
+            runs(pair.change.runs)
+        )
     }
 
     /// Describes the best daemon against the next and the last one.
