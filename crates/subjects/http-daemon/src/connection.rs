@@ -127,14 +127,12 @@ impl Connection {
         self.unread_body.set(true);
     }
 
-    /// Returns true if the client may still be sending at the end of the connection: it has sent a body that nobody
-    /// reads, or something behind what it waits for when the daemon ends the connection.
+    /// Returns true if the client may still be sending at the end of the connection: it has sent a body, or something
+    /// behind its last request, that nobody reads.
     pub(crate) fn has_unread(&self) -> bool {
         let flags = MsgFlags::MSG_PEEK | MsgFlags::MSG_DONTWAIT;
         let waiting = |socket: BorrowedFd<'_>| recv(socket.as_raw_fd(), &mut [0], flags);
-        self.unread_body.get()
-            || self.order.get() != Order::None
-                && self.with_socket(waiting).is_ok_and(|length| length > 0)
+        self.unread_body.get() || self.with_socket(waiting).is_ok_and(|length| length > 0)
     }
 
     /// Returns true if the client has ended its side of the connection, whatever it sent before.

@@ -39,9 +39,8 @@ pub fn run(mut config: Config) -> anyhow::Result<()> {
             "the sink does not support TLS: the HTTPS port stays closed (--https-port)",
         );
     }
-    if !server.sink {
-        files::prepare(&server.root)?;
-    }
+    let root = (!server.sink).then(|| files::open(&server.root));
+    let root = root.transpose()?.map(Arc::new);
     let tls = server.https_port.map(|_| tls::acceptor(server));
     let sockets = Sockets::bind(server)?;
     let (count, workers) = (server.processes.get(), server.workers());
@@ -52,6 +51,7 @@ pub fn run(mut config: Config) -> anyhow::Result<()> {
             max: config.performance.max_connections.get(),
             room,
         },
+        root,
         tls: tls.transpose()?,
         config: Arc::new(config),
     };

@@ -6,6 +6,7 @@ use std::fs::{self, File, create_dir_all};
 use std::io::{self, Read as _};
 use std::os::fd::OwnedFd;
 use std::path::Path;
+use std::sync::Arc;
 
 use anyhow::{Context as _, ensure};
 use hyper::StatusCode;
@@ -23,16 +24,23 @@ const FILES: [(&str, usize); 3] = [
 /// Larger files are never cached, so that large folders do not fill the memory.
 const LARGEST_KEPT: u64 = 1 << 20;
 
-/// Creates the folder with its files, unless it exists.
-pub(crate) fn prepare(root: &Path) -> anyhow::Result<()> {
+/// Opens the folder. Creates it with its files, unless it exists.
+pub(crate) fn open(root: &Path) -> anyhow::Result<OwnedFd> {
     let shown = root.display();
-    if root.exists() {
-        ensure!(
-            root.is_dir(),
-            "--root {shown} is not a folder; name another one"
-        );
-        return Ok(());
+    if !root.exists() {
+        create(root)?;
     }
+    ensure!(
+        root.is_dir(),
+        "--root {shown} is not a folder; name another one"
+    );
+    let folder =
+        File::open(root).with_context(|| format!("cannot open the folder {shown} (--root)"))?;
+    Ok(folder.into())
+}
+
+fn create(root: &Path) -> anyhow::Result<()> {
+    let shown = root.display();
     create_dir_all(root).with_context(|| {
         format!("cannot create the folder {shown} (choose another with --root)")
     })?;
@@ -49,7 +57,7 @@ pub(crate) fn prepare(root: &Path) -> anyhow::Result<()> {
 /// An opened folder with its cache. Used by one thread.
 #[derive(Debug)]
 pub(crate) struct Folder {
-    root: OwnedFd,
+    root: Arc<OwnedFd>,
     kept: Option<RefCell<HashMap<Box<str>, Bytes>>>,
     /// Number of bytes that are read at once.
     piece: usize,
@@ -63,14 +71,12 @@ pub(crate) enum Content {
 }
 
 impl Folder {
-    pub(crate) fn open(root: &Path, keeps: bool, piece: usize) -> anyhow::Result<Self> {
-        let opened = File::open(root)
-            .with_context(|| format!("cannot open the folder {} (--root)", root.display()))?;
-        Ok(Self {
-            root: opened.into(),
+    pub(crate) fn new(root: Arc<OwnedFd>, keeps: bool, piece: usize) -> Self {
+        Self {
+            root,
             kept: keeps.then(RefCell::default),
             piece,
-        })
+        }
     }
 
     /// Finds the file that a request path names.
@@ -133,7 +139,7 @@ impl Folder {
         let how = OpenHow::new()
             .flags(OFlag::O_RDONLY | OFlag::O_CLOEXEC | OFlag::O_NONBLOCK | OFlag::O_NOCTTY)
             .resolve(ResolveFlag::RESOLVE_BENEATH | ResolveFlag::RESOLVE_NO_MAGICLINKS);
-        openat2(&self.root, name, how).map(File::from)
+        openat2(&*self.root, name, how).map(File::from)
     }
 }
 

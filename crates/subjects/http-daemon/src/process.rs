@@ -39,12 +39,9 @@ impl Process {
         for (index, listeners) in self.listeners.into_iter().enumerate() {
             let (resources, stop) = (self.resources.clone(), stop.clone());
             let counts = resources.counters.worker(self.index, count, index);
-            workers.spawn_blocking(move || {
-                if resources.config.server.sink {
-                    Sink::new(listeners, &resources, counts)?.run(&stop)
-                } else {
-                    worker::run(resources, counts, listeners, &stop)
-                }
+            workers.spawn_blocking(move || match resources.root.clone() {
+                None => Sink::new(listeners, &resources, counts)?.run(&stop),
+                Some(root) => worker::run(resources, root, counts, listeners, &stop),
             });
         }
         tokio::select! {

@@ -4,9 +4,10 @@ use std::cell::{Cell, RefCell};
 use std::io;
 use std::net;
 use std::num::NonZeroU32;
-use std::os::fd::AsRawFd as _;
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::net as unix;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -75,6 +76,7 @@ enum Listener {
 /// Serves until it is asked to stop, then until its requests are answered or the grace period ends.
 pub(crate) fn run(
     resources: Resources,
+    root: Arc<OwnedFd>,
     counts: Counts,
     listeners: Vec<Listening>,
     stop: &Stop,
@@ -83,20 +85,20 @@ pub(crate) fn run(
         .enable_all()
         .build_local(LocalOptions::default())
         .context("cannot start a Tokio runtime")?;
-    let worker = Rc::new(Worker::new(resources, counts)?);
+    let worker = Rc::new(Worker::new(resources, root, counts));
     runtime.block_on(worker.serve(listeners, stop))
 }
 
 impl Worker {
-    fn new(resources: Resources, counts: Counts) -> anyhow::Result<Self> {
-        let (server, performance) = (&resources.config.server, &resources.config.performance);
+    fn new(resources: Resources, root: Arc<OwnedFd>, counts: Counts) -> Self {
+        let performance = &resources.config.performance;
         let piece = performance.response_buffer_size.get();
         let ticks = |seconds: NonZeroU32| {
             let ticks = u64::from(seconds.get()) * 1000 / TICK.as_millis() as u64;
             u32::try_from(ticks).unwrap_or(u32::MAX)
         };
-        Ok(Self {
-            folder: Folder::open(&server.root, resources.config.cache.enabled, piece)?,
+        Self {
+            folder: Folder::new(root, resources.config.cache.enabled, piece),
             timeouts: Timeouts {
                 head: ticks(performance.connection_timeout),
                 idle: ticks(performance.keep_alive_timeout),
@@ -108,7 +110,7 @@ impl Worker {
             connections: RefCell::default(),
             lingering: Cell::new(0),
             ended: Notify::new(),
-        })
+        }
     }
 
     async fn serve(self: &Rc<Self>, listeners: Vec<Listening>, stop: &Stop) -> anyhow::Result<()> {
@@ -277,23 +279,22 @@ mod simulated_peers;
 mod tests {
     use std::io::Write as _;
     use std::path::Path;
-    use std::sync::Arc;
 
     use daemon_kit::MetricsPage;
 
     use super::*;
     use crate::counts::{Limits, Shared};
+    use crate::files;
     use crate::options::Config;
 
     /// Returns what a worker for the files of this folder uses.
     pub(super) fn resources(root: &Path, max: u64) -> Resources {
-        let mut config = Config::default();
-        config.server.root = root.to_owned();
         Resources {
-            config: Arc::new(config),
+            config: Arc::new(Config::default()),
             counters: Shared::new(1).unwrap(),
             page: Arc::new(MetricsPage::new()),
             limits: Limits { max, room: max },
+            root: Some(Arc::new(files::open(root).unwrap())),
             tls: None,
         }
     }
@@ -308,7 +309,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let resources = resources(folder.path(), 1);
         let counts = resources.counters.worker(0, 1, 0);
-        let worker = Rc::new(Worker::new(resources, counts).unwrap());
+        let root = resources.root.clone().unwrap();
+        let worker = Rc::new(Worker::new(resources, root, counts));
         let connect = || {
             let (mut client, server) = unix::UnixStream::pair().unwrap();
             server.set_nonblocking(true).unwrap();

@@ -49,7 +49,8 @@ struct World {
 impl World {
     fn new(resources: &Resources) -> Self {
         let counts = resources.counters.worker(0, 1, 0);
-        let worker = Rc::new(Worker::new(resources.clone(), counts).unwrap());
+        let root = resources.root.clone().unwrap();
+        let worker = Rc::new(Worker::new(resources.clone(), root, counts));
         spawn_local(worker.queue.clone().run());
         Self {
             worker,

@@ -64,6 +64,33 @@ fn a_client_that_asks_for_the_end_gets_it_after_its_answer() {
 }
 
 #[test]
+fn an_answer_is_whole_although_the_client_goes_on_behind_its_last_request() {
+    let daemon = Daemon::start(&["--workers", "1"]);
+    // More than the kernel takes for a client that does not read, and less than it takes from a daemon.
+    let length = 500_000;
+    std::fs::write(daemon.www().join("large"), vec![0; length]).unwrap();
+    let mut clients = [
+        "GET /large HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n",
+        "GET /large HTTP/1.0\r\n\r\n",
+        // The answer to a request without Host ends the connection.
+        "GET /large HTTP/1.1\r\nHost: test\r\n\r\nGET / HTTP/1.1\r\n\r\n",
+    ]
+    .map(|requests| {
+        let mut bytes = requests.as_bytes().to_vec();
+        bytes.resize(1 << 16, b'x');
+        let mut client = daemon.connect();
+        client.send(&bytes);
+        client
+    });
+    // They read when the daemon has closed.
+    daemon.await_metric("http_connections_accepted_total", |count| count == 3);
+    daemon.await_metric("http_connections_open", |open| open == 0);
+    for client in &mut clients {
+        assert_eq!(client.answer().body.len(), length);
+    }
+}
+
+#[test]
 fn a_client_that_waits_for_100_before_its_body_is_told_to_go_on() {
     let daemon = Daemon::start(&["--workers", "1"]);
     let mut client = daemon.connect();

@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{PipeWriter, Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
 use std::os::fd::AsFd as _;
 use std::thread;
 
@@ -136,6 +137,26 @@ fn in_a_removed_data_folder_nothing_is_confirmed() {
         assert_eq!(subject.metric("broker_disk_out"), 1);
         process.signal(Signal::SIGTERM);
         assert_eq!(process.ended().code(), Some(1));
+    });
+}
+
+/// Each worker begins when it gets a CPU, while others may serve already. Here none begins before the folder is removed:
+/// the daemon waits to print its addresses.
+#[test]
+fn a_folder_removed_before_the_workers_begin_is_one_without_files() {
+    on_daemons(&["http-daemon"], |subject| {
+        let (reader, writer) = std::io::pipe().unwrap();
+        let mut command = subject.command(&[]);
+        command.stderr(writer.try_clone().unwrap());
+        fill(writer);
+        let _process = Process::spawn(&mut command);
+        // On the port of the metrics it listens last.
+        let last = SocketAddr::from(([127, 0, 0, 1], subject.ports[1].port()));
+        wait_until("it listens", || TcpStream::connect(last).is_ok());
+        fs::remove_dir_all(subject.data()).unwrap();
+        drop(reader);
+        let refused = subject.request().unwrap_err().to_string();
+        assert!(refused.starts_with("HTTP/1.1 404"), "{refused}");
     });
 }
 
