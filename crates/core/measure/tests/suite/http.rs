@@ -236,7 +236,7 @@ fn a_summary_names_what_went_wrong_in_a_line_each() {
     assert!(!row("| http-daemon (1 of 2 runs) | 100 |").contains("not comparable"));
     assert!(
         row("| http-daemon | 1,000 |").contains(
-            "not comparable with nginx (different machines: CPU AMD EPYC 7763 and Another)"
+            "not comparable with nginx (different machines: CPU Another and AMD EPYC 7763)"
         )
     );
     assert!(
