@@ -1,4 +1,4 @@
-//! `drover compare`: daemons of several suites, compared with those of the first.
+//! `drover compare`: daemons of several suites, compared with the daemons of the first.
 
 use std::path::{Path, PathBuf};
 

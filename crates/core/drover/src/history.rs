@@ -35,7 +35,7 @@ pub(crate) struct HistoryOptions {
     out_csv: Option<PathBuf>,
 }
 
-/// What runs of one history have in common.
+/// The facts that all runs of a history share.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
     plan: String,
