@@ -66,8 +66,8 @@ enum Command {
     Analyze(Analyze),
     /// Compare daemons of suites that were made apart, such as two versions of one, or daemons of one suite with another
     ///
-    /// Runs of one suite are compared in pairs. Those of two suites are two blocks, and are compared only if the machine was
-    /// the same: a daemon that is the same program in both, or else the driver's own CPU time per operation, differs by 3 %
+    /// Runs of one suite are compared in pairs. Two suites are two blocks of runs, compared only if the machine was the
+    /// same: a daemon that is the same program in both, or else the driver's own CPU time per operation, differs by 3 %
     /// at most. Plan, machine, driver and answers must be the same.
     #[command(visible_alias = "diff")]
     Compare(compare::CompareOptions),

@@ -1,4 +1,4 @@
-//! `drover compare`: daemons of several suites, compared with those of the first.
+//! `drover compare`: daemons of several suites, compared with the daemons of the first.
 
 use std::path::{Path, PathBuf};
 
@@ -18,7 +18,7 @@ pub(crate) struct CompareOptions {
     /// Compare the others with this: a folder of a suite or of results, or a single result; PATH#DAEMON is one daemon of it
     #[arg(value_name = "CONTROL")]
     control: PathBuf,
-    /// Compare these with it, each daemon with that of its name; a control that is one daemon is compared with any
+    /// Compare these with it, each daemon with the control of its name; a control that is one daemon is compared with any
     #[arg(required = true, value_name = "OTHER")]
     others: Vec<PathBuf>,
     #[arg(long, value_name = "NAME", default_value = "terminal", help = format!(

@@ -20,6 +20,8 @@ mod otava;
 
 /// Maximum number of letters of a course; each is the mean of several runs if there are more.
 const LETTERS: usize = 40;
+/// Letters of the hash of a program: enough to tell versions of one apart.
+const HASH: usize = 8;
 
 #[derive(Debug, Args)]
 pub(crate) struct HistoryOptions {
@@ -35,7 +37,7 @@ pub(crate) struct HistoryOptions {
     out_csv: Option<PathBuf>,
 }
 
-/// What runs of one history have in common.
+/// The facts that all runs of a history share.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
     plan: String,
@@ -132,7 +134,7 @@ fn read(options: &HistoryOptions) -> anyhow::Result<Vec<History>> {
     }
     for (count, reason) in [(invalid, "INVALID"), (without, "without the metrics")] {
         if count > 0 {
-            output::note(&format!("{count} runs are left out: {reason}"));
+            output::note(&format!("Runs that are left out: {count} {reason}."));
         }
     }
     ensure!(
@@ -174,11 +176,12 @@ fn machine(machine: &Machine) -> String {
 
 impl From<&RunResult> for Point {
     fn from(run: &RunResult) -> Self {
+        let program = run.daemon.program_sha256.as_deref().unwrap_or_default();
         Self {
             started_at: run.started_at.clone(),
             run_id: run.run_id.clone(),
             commit: run.machine.git_commit.clone().unwrap_or_default(),
-            program: run.daemon.program_sha256.clone().unwrap_or_default(),
+            program: program.chars().take(HASH).collect(),
             figures: Vec::new(),
         }
     }
@@ -235,10 +238,13 @@ impl History {
             let started_at = point.map_or("", |point| point.started_at.as_str());
             started_at.get(..10).unwrap_or(started_at).to_owned()
         };
+        let runs = match self.points.len() {
+            1 => "1 run".to_owned(),
+            several => format!("{several} runs"),
+        };
         let mut text = format!(
-            "{plan}: {daemon} at {}, {} runs, {} to {}, on {machine}\n",
+            "{plan}: {daemon} at {}, {runs}, {} to {}, on {machine}\n",
             self.level(),
-            self.points.len(),
             day(self.points.first()),
             day(self.points.last()),
         );
@@ -261,7 +267,25 @@ impl History {
                 "  {label:width$}  {course}  {first} → {last} (lowest {low}, highest {high})"
             );
         }
+        let missing = self.missing();
+        if !missing.is_empty() {
+            let missing = missing.join(", ");
+            let _ = writeln!(text, "  not measured in all runs: {missing}");
+        }
         text
+    }
+
+    /// Returns the names of the metrics that only some points have.
+    fn missing(&self) -> Vec<&str> {
+        let mut missing = Vec::new();
+        for figure in self.points.iter().flat_map(|point| &point.figures) {
+            let mut shown = self.metrics.iter();
+            let label = figure.label.as_str();
+            if !shown.any(|metric| metric.key == figure.key) && !missing.contains(&label) {
+                missing.push(label);
+            }
+        }
+        missing
     }
 }
 

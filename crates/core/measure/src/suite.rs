@@ -55,7 +55,7 @@ pub struct Side {
     /// The daemon that it is compared with; absent for a control, and for a daemon without one.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub control: Option<String>,
-    /// The block of runs that it is of. The runs of one block were made in turn, and those of two blocks apart.
+    /// Number of the block that has its runs. Runs of one block were made in turn; two blocks were made apart.
     pub block: usize,
     /// The change of a daemon that is the same program in both blocks; absent without one.
     #[serde(skip_serializing_if = "Option::is_none", default)]

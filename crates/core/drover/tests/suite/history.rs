@@ -58,7 +58,23 @@ fn a_history_shows_the_course_of_each_metric_and_counts_what_it_leaves_out() {
             "--out-csv DIR",
         ],
     );
-    assert_contains(&messages(&output), &["1 runs are left out: INVALID"]);
+    assert_contains(&messages(&output), &["Runs that are left out: 1 INVALID."]);
+    let mut without = json(&project.path("history/b/0/result.json"));
+    without["usage"]["daemon"] = Value::Null;
+    project.file("part/1/result.json", &without.to_string());
+    let with = json(&project.path("history/b/1/result.json"));
+    project.file("part/2/result.json", &with.to_string());
+    let part = project.call(&["history", "part"], 0);
+    assert_contains(
+        &shown(&part),
+        &[
+            "  TTFB p50  ▁▁",
+            "  not measured in all runs: peak memory, CPU time",
+        ],
+    );
+    let output = project.call(&["history", "part", "--metric", "daemon.rss.peak"], 0);
+    assert_contains(&shown(&output), &["tiny: b at 5, 1 run, 2026-01-02 to"]);
+    assert_contains(&messages(&output), &["left out: 1 without the metrics"]);
     let one = project.call(&["history", "history/b", "--metric", "errors"], 0);
     assert_contains(&shown(&one), &["  errors  ▁▁▁"]);
     let wrong = project.call(&["history", "history", "--metric", "daemon.rss.peek"], 2);

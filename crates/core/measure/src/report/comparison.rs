@@ -84,7 +84,7 @@ impl<'a> Comparison<'a> {
         }
     }
 
-    /// Returns true if the runs of two daemons were made in turn, so that those of one number are a pair.
+    /// Returns true if the runs of two daemons were made in turn, so that the runs of one number are a pair.
     pub(super) fn is_in_turn(&self, one: usize, other: usize) -> bool {
         let block = |daemon: usize| {
             let side = self.suite.side(self.daemons[daemon]);

@@ -37,8 +37,8 @@ struct Entry {
     control: Option<String>,
 }
 
-/// Combines suites to compare the daemons of the other sides with those of the first, by their names. If the first side has
-/// only one daemon, it is the control of sides without a daemon of its name, unless daemons are compared by name alone.
+/// Combines suites. Each daemon of the other sides is compared with the daemon of its name in the first. If the first side
+/// has only one daemon, it is the control of sides without a daemon of its name, unless daemons are compared by name alone.
 /// A name that several suites have gets the date of its suite, or the folder: `nginx@2026-11-28`.
 ///
 /// # Errors
@@ -85,7 +85,7 @@ pub fn combine(
     Ok(whole)
 }
 
-/// Returns the daemons of the first side that are controls, and those of the other sides.
+/// Returns the daemons of the first side that are controls, and the daemons of the other sides.
 fn entries(
     sources: &[Source],
     selections: &[Selection],

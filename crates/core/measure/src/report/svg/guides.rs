@@ -134,11 +134,13 @@ impl Chart {
     }
 }
 
-/// Shortens a label to leave room for the plot.
+/// Shortens a label in its middle to leave room for the plot: names of versions differ at their ends.
 fn shortened(label: &str) -> String {
-    if label.chars().count() <= LETTERS {
+    const HALF: usize = LETTERS / 2 - 1;
+    let letters: Vec<char> = label.chars().collect();
+    if letters.len() <= LETTERS {
         return label.to_owned();
     }
-    let kept: String = label.chars().take(LETTERS - 1).collect();
-    format!("{kept}…")
+    let (begin, end) = (&letters[..HALF], &letters[letters.len() - HALF..]);
+    [begin, &['…'], end].concat().into_iter().collect()
 }
