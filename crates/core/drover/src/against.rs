@@ -17,7 +17,7 @@ use subject::manifest::{self, Manifest, Roots, built_programs};
 
 use crate::project::Project;
 
-/// The variables that say where daemons and programs are: they are those of the version that the call is made in.
+/// The variables that say where daemons and programs are: they are about the version that the call is made in.
 const OF_THIS_VERSION: [&str; 2] = ["DROVER_PROGRAMS", "CARGO_TARGET_DIR"];
 /// The variable that names the root of the other version.
 const ROOT: &str = "DROVER_ROOT";

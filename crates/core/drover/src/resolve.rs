@@ -140,23 +140,7 @@ impl Suite {
             .require_protocol(&suite.daemons, &driver)
             .with_context(|| shown.to_string())?;
         refuse_variables(&driver.name)?;
-        let against = match (&overrides.against, &*suite.daemons) {
-            (None, _) => None,
-            (Some(_), _) if suite.capacity.is_some() || placement.is_some() => {
-                bail!(
-                    "--against: compares runs at the levels of a plan on this machine: use it without a search and without hosts"
-                )
-            }
-            (Some(what), [daemon]) => {
-                let found = Against::find(project, daemon, what).context("--against")?;
-                suite.daemons.insert(0, found.0.name.clone());
-                Some(found)
-            }
-            (Some(_), several) => bail!(
-                "--against: compares one daemon with another version of it, and the plan has {}: choose one with --daemon NAME",
-                listed(several)
-            ),
-        };
+        let against = other_version(project, overrides, &mut suite, placement)?;
         let (against, lock) = against.unzip();
         let levels = levels(&suite.levels, &plan, suite.capacity.is_some());
         let planned = suite.capacity.is_none().then_some(Planned {
@@ -191,6 +175,35 @@ impl Suite {
             named: named.to_owned(),
             _lock: lock.flatten(),
         })
+    }
+}
+
+/// Finds the other version of the daemon, if the call names one, and puts it before the daemon.
+///
+/// # Errors
+/// There is no such version, or the suite can't compare it.
+fn other_version(
+    project: &Project,
+    overrides: &Overrides,
+    suite: &mut plan::Suite,
+    placement: Option<&Placement>,
+) -> anyhow::Result<Option<(Against, Option<File>)>> {
+    match (&overrides.against, &*suite.daemons) {
+        (None, _) => Ok(None),
+        (Some(_), _) if suite.capacity.is_some() || placement.is_some() => {
+            bail!(
+                "--against: compares runs at the levels of a plan on this machine: use it without a search and without hosts"
+            )
+        }
+        (Some(what), [daemon]) => {
+            let found = Against::find(project, daemon, what).context("--against")?;
+            suite.daemons.insert(0, found.0.name.clone());
+            Ok(Some(found))
+        }
+        (Some(_), several) => bail!(
+            "--against: compares one daemon with another version of it, and the plan has {}: choose one with --daemon NAME",
+            listed(several)
+        ),
     }
 }
 
