@@ -262,6 +262,8 @@ pub struct Description {
     pub sentence: String,
     /// The series that counts from the intended start to the end of the operation: the response time.
     pub response: Series,
+    /// The series that have all their values of an operation when it ends, so that a plan can set objectives on them.
+    pub objective_series: Vec<Series>,
     /// True if a schedule alone determines when operations begin, so that due and ended operations can be compared.
     pub is_open_loop: bool,
     /// Expectations for the audit, as far as the plan determines them.
@@ -305,6 +307,7 @@ impl Description {
         Self {
             sentence,
             response,
+            objective_series: vec![response],
             is_open_loop: plan.is_open_loop(),
             audit_inputs: AuditInputs {
                 lifetime: Some(Lifetime {
@@ -335,13 +338,14 @@ pub struct ValidPlan<C> {
 }
 
 impl<C> ValidPlan<C> {
-    /// Checks a plan: what every driver requires, the driver's own settings, then the thresholds.
+    /// Checks a plan: what every driver requires, the driver's own settings, then the objectives and thresholds.
     ///
     /// # Errors
     /// The first field that can't be run, with the remedy.
     pub fn new<D: Driver<Config = C>>(mut plan: Plan<C>) -> Result<Self, Invalid> {
         plan.validate()?;
         let description = D::validate(&mut plan)?;
+        plan.objectives_on(D::SPEC, &description.objective_series)?;
         plan.thresholds(D::SPEC)?;
         Ok(Self { plan, description })
     }

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use measure::objective::Objective;
 use measure::spec::Spec;
+use measure::tally::Series;
 use measure::threshold::Threshold;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -60,6 +62,10 @@ pub struct Plan<D> {
     /// Random seed.
     #[serde(default)]
     pub seed: u64,
+    /// Limits that every operation should meet, such as `response < 200ms`. The operations that meet all of them are counted
+    /// as goodput.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub objectives: Vec<String>,
     /// Conditions that a run must meet, such as `first_byte.p99 <= 50ms`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub thresholds: Vec<String>,
@@ -180,6 +186,7 @@ impl<D> Plan<D> {
             groups,
             level: None,
             seed: 0,
+            objectives: Vec::new(),
             thresholds: Vec::new(),
             faults: Vec::new(),
             suite: None,
@@ -266,17 +273,64 @@ impl<D> Plan<D> {
     /// Parses the thresholds with the series, errors and counters of the driver.
     ///
     /// # Errors
-    /// The first threshold that can't be parsed, or that names something unknown, with what it may mean.
+    /// The first threshold that can't be parsed, or that names something unknown, with what it may mean; or that is about
+    /// goodput, without objectives.
     pub fn thresholds(&self, spec: &Spec) -> Result<Vec<Threshold>, Invalid> {
         let read = |(index, text): (usize, &String)| {
-            Threshold::parse_for(text, spec).map_err(|malformed| {
-                Invalid::new(
-                    format!("thresholds[{index}] (--threshold)"),
-                    malformed.to_string(),
-                )
-            })
+            let invalid = |problem| {
+                let field = format!("thresholds[{index}] (--threshold)");
+                Invalid::new(field, problem)
+            };
+            let threshold = Threshold::parse_for(text, spec)
+                .map_err(|malformed| invalid(malformed.to_string()))?;
+            if self.objectives.is_empty() && threshold.needs_objectives() {
+                let headline = spec.series_names();
+                let headline = headline.first().copied().unwrap_or_default();
+                return Err(invalid(format!(
+                    "`{text}`: goodput counts operations that meet objectives: set one, such as --objective \"{headline} < 200ms\""
+                )));
+            }
+            Ok(threshold)
         };
         self.thresholds.iter().enumerate().map(read).collect()
+    }
+
+    /// Parses the objectives with the series of the driver.
+    ///
+    /// # Errors
+    /// The first objective that can't be parsed, or that names an unknown series, with what it may mean.
+    pub fn objectives(&self, spec: &Spec) -> Result<Vec<Objective>, Invalid> {
+        let read = |(index, text): (usize, &String)| {
+            Objective::parse(text, spec)
+                .map_err(|malformed| objective_error(index, malformed.to_string()))
+        };
+        self.objectives.iter().enumerate().map(read).collect()
+    }
+
+    /// Checks that all objectives are on `possible` series.
+    ///
+    /// # Errors
+    /// The first objective that is not, or that can't be parsed, with the reason.
+    pub(crate) fn objectives_on(&self, spec: &Spec, possible: &[Series]) -> Result<(), Invalid> {
+        let objectives = self.objectives(spec)?;
+        let Some(index) = objectives
+            .iter()
+            .position(|objective| !possible.contains(&objective.series))
+        else {
+            return Ok(());
+        };
+        let name = |series: Series| spec.series[series.0].name.as_ref();
+        let possible: Vec<&str> = possible.iter().map(|series| name(*series)).collect();
+        let remedy = match possible.as_slice() {
+            [] => "leave objectives out".to_owned(),
+            possible => format!("use {}", possible.join(" or ")),
+        };
+        let problem = format!(
+            "`{}`: not every operation of this load has a time of {} when it ends: {remedy}",
+            self.objectives[index],
+            name(objectives[index].series),
+        );
+        Err(objective_error(index, problem))
     }
 
     /// Returns the planned duration, without the drain phase.
@@ -316,6 +370,10 @@ impl<D> Plan<D> {
             .collect::<Vec<_>>()
             .join(", and ")
     }
+}
+
+fn objective_error(index: usize, problem: String) -> Invalid {
+    Invalid::new(format!("objectives[{index}] (--objective)"), problem)
 }
 
 /// Checks that a name can be used as the name of a result folder, so that the folder stays where it belongs.

@@ -9,8 +9,16 @@ use crate::result::RunResult;
 use crate::suite::Suite;
 
 /// Fields of a plan that leave the load as it is: names, the daemon that is compared, the seed of random choices, what
-/// a run must meet, and the suite around it.
-const NOT_LOAD: [&str; 6] = ["name", "level", "daemon", "seed", "thresholds", "suite"];
+/// operations and a run should meet, and the suite around it.
+const NOT_LOAD: [&str; 7] = [
+    "name",
+    "level",
+    "daemon",
+    "seed",
+    "objectives",
+    "thresholds",
+    "suite",
+];
 /// Bytes of the hash that an ID shows, as two hexadecimal digits each.
 const ID_BYTES: usize = 4;
 

@@ -54,7 +54,8 @@ impl Driver for Perftest {
         let settings = &plan.driver;
         let sentence = Settings::sentence(plan);
         let connections = Layout::new(plan, &WorkerRange::all(1)).connections();
-        let description = Description::new(plan, &SPEC, sentence, response(plan), connections);
+        let response = response(plan);
+        let description = Description::new(plan, &SPEC, sentence, response, connections);
         let inputs = description.audit_inputs;
         let writes = settings::producers(plan) > 0;
         let ends_early = settings.cmessages.is_some() || settings.exit_when.is_some();
@@ -70,6 +71,10 @@ impl Driver for Perftest {
                 load_s: inputs.load_s.filter(|_| !ends_early),
                 idle_tail_s: idle_tail_s(plan),
                 ..inputs
+            },
+            objective_series: match response {
+                spec::CHURN => vec![spec::CHURN, spec::OPEN],
+                _ => vec![response],
             },
             writes_durably: writes && settings.is_persistent(),
             shares_operations: settings.churn.is_none() && settings::consumers(plan) > 0,

@@ -23,6 +23,7 @@ pub(super) use answer::{COMMAND, facts as answer};
 pub(super) use memory::{Slope, slopes};
 pub(super) use overview::{common_level, compared};
 pub(super) use shards::sentence as shards;
+pub(super) use throughput::goodput;
 pub(super) use verdict::{measured, title};
 pub(super) use warnings::all as all_warnings;
 

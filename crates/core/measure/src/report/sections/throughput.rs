@@ -1,5 +1,5 @@
-//! Throughput: rates of answers, messages and connections compared with the first daemon, and the delivery of messages.
-//! Only for results with such counters.
+//! Throughput: rates of answers, messages and connections compared with the first daemon, the goodput, and the delivery
+//! of messages. Only for results with such counters, or whose plan has objectives.
 
 use crate::metrics::{self, Better};
 use crate::report::cell::Cell;
@@ -13,14 +13,14 @@ use crate::result::RunResult;
 use crate::summary::SummaryStats;
 use crate::units::{self, NONE};
 
-/// Builds the section if some run has such counters.
+/// Builds the section if some run has such figures.
 pub(super) fn sections(comparison: &Comparison<'_>) -> Vec<Section> {
     let rates = roles::rates(comparison.suite);
-    if rates.is_empty() {
-        return Vec::new();
-    }
     let all = comparison.all();
     let columns = columns(comparison);
+    if columns.is_empty() {
+        return Vec::new();
+    }
     let mut table = Table::of_runs("Throughput", comparison, &all, &columns);
     // From last to first, so that the column indices stay valid.
     for (index, counter) in rates.iter().enumerate().rev() {
@@ -57,7 +57,27 @@ pub(super) fn facts(comparison: &Comparison<'_>) -> Option<(&'static str, String
     (!rates.is_empty()).then(|| ("rates", rates.join(", ")))
 }
 
-/// Returns the columns of rates, then of transfers in MiB per second.
+/// Describes the operations of some runs that met the objectives of their plan, or `None` if it has none.
+pub(in crate::report) fn goodput(runs: &[&RunResult]) -> Option<String> {
+    let [rate, share] = goodput_columns();
+    rate.stats(runs)?;
+    let objectives: Vec<String> = runs.first()?.objectives().map(plain).collect();
+    Some(format!(
+        "{}/s, {} % of all due operations: {}",
+        rate.cell(runs).value,
+        share.cell(runs).value,
+        objectives.join(" and ")
+    ))
+}
+
+fn goodput_columns() -> [Column<'static>; 2] {
+    [
+        Column::metric("goodput", "goodput/s", units::whole),
+        Column::metric("goodput.pct", "goodput %", units::share),
+    ]
+}
+
+/// Returns the columns of rates, of transfers in MiB per second, then of the goodput.
 fn columns<'a>(comparison: &Comparison<'a>) -> Vec<Column<'a>> {
     let rates = roles::rates(comparison.suite).into_iter();
     let transfers = roles::transfers(comparison.suite).into_iter();
@@ -67,7 +87,13 @@ fn columns<'a>(comparison: &Comparison<'a>) -> Vec<Column<'a>> {
             metrics::rate(run, &counter.name)
         })
     });
-    rates.map(Column::rate).chain(transfers).collect()
+    let mut goodput = Vec::from(goodput_columns());
+    goodput.retain(|column| column.is_known(&comparison.suite.results));
+    rates
+        .map(Column::rate)
+        .chain(transfers)
+        .chain(goodput)
+        .collect()
 }
 
 fn reading(comparison: &Comparison<'_>) -> String {
