@@ -415,6 +415,8 @@ pub struct Worker {
     pub record: Recorder,
     /// The phases, in nanoseconds of CLOCK_MONOTONIC.
     pub phases: Phases,
+    /// Time after which an operation that is due is not started any more, nanoseconds; `u64::MAX` without a limit.
+    pub deadline_ns: u64,
     /// The start of the run, Unix time in nanoseconds: the same in all processes of the run, on all machines.
     pub origin_unix_ns: u64,
     /// Its part in the opening of the run, if there is one.

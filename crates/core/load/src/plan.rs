@@ -56,6 +56,14 @@ pub struct Plan<D> {
     pub timeline: Timeline,
     /// Groups of clients that put on the load.
     pub groups: Vec<Group>,
+    /// Time after which an operation of a rate that is due is not started any more, but missed; unlimited if absent.
+    #[serde(
+        default,
+        with = "duration::optional",
+        skip_serializing_if = "Option::is_none"
+    )]
+    #[schemars(with = "Option<duration::Text>")]
+    pub deadline: Option<Duration>,
     /// Name of the load and of the folder of its results; if absent, it is made from the groups.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub level: Option<String>,
@@ -184,6 +192,7 @@ impl<D> Plan<D> {
             daemon_env: BTreeMap::new(),
             timeline,
             groups,
+            deadline: None,
             level: None,
             seed: 0,
             objectives: Vec::new(),
@@ -235,6 +244,7 @@ impl<D> Plan<D> {
         self.ramps_fit()?;
         self.arrivals_fit()?;
         self.stages_fit()?;
+        self.deadline_fits()?;
         if !(1..=MOST_INSTANCES).contains(&self.instances) {
             let problem = format!("{} is not between 1 and {MOST_INSTANCES}", self.instances);
             return Err(Invalid::new("instances (--instances)", problem));
@@ -268,6 +278,20 @@ impl<D> Plan<D> {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Refuses a deadline if no operation has a due time that it could be late for.
+    fn deadline_fits(&self) -> Result<(), Invalid> {
+        let problem = match self.deadline {
+            Some(deadline) if deadline.is_zero() => {
+                "must be longer than 0: every operation starts a moment after it is due"
+            }
+            Some(_) if self.groups.iter().all(Group::is_unpaced) => {
+                "is for operations that are due at a time, and the clients of a closed loop start theirs when the last one has ended: give a rate, or leave it out"
+            }
+            _ => return Ok(()),
+        };
+        Err(Invalid::new("deadline (--deadline)", problem))
     }
 
     /// Parses the thresholds with the series, errors and counters of the driver.
@@ -364,11 +388,13 @@ impl<D> Plan<D> {
     /// Describes the load as part of a sentence: `100 started over 10s, once each`.
     #[must_use]
     pub fn load_sentence(&self) -> String {
-        self.groups
-            .iter()
-            .map(Group::sentence)
-            .collect::<Vec<_>>()
-            .join(", and ")
+        let groups = self.groups.iter().map(Group::sentence);
+        let mut sentence = groups.collect::<Vec<_>>().join(", and ");
+        if let Some(deadline) = self.deadline {
+            let after = duration::format(deadline);
+            sentence.push_str(&format!(", missed if not started within {after}"));
+        }
+        sentence
     }
 }
 

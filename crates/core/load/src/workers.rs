@@ -125,6 +125,8 @@ impl Threads {
             let pacer = Pacer::new(phases.begin, phases.end, load.plan.schedules(share));
             let response = load.description.response;
             let objectives = objectives.clone();
+            let deadline = load.plan.deadline.map(|deadline| deadline.as_nanos());
+            let deadline_ns = deadline.map_or(u64::MAX, |deadline| deadline as u64);
             let (driver, cancellation, worker_seconds) = (
                 Arc::clone(driver),
                 Arc::clone(cancellation),
@@ -144,6 +146,7 @@ impl Threads {
                         pacer,
                         record: record.clone(),
                         phases,
+                        deadline_ns,
                         origin_unix_ns,
                         opening,
                         cancellation,

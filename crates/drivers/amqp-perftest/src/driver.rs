@@ -52,6 +52,10 @@ impl Driver for Perftest {
     fn validate(plan: &mut Plan<Settings>) -> Result<Description, Invalid> {
         Settings::validate(plan)?;
         let settings = &plan.driver;
+        if plan.deadline.is_some() && settings.churn.is_none() {
+            let problem = "a message that waits in its producer for confirms is due, and is published: leave it out, or open connections at a rate (--churn)";
+            return Err(Invalid::new("deadline (--deadline)", problem));
+        }
         let sentence = Settings::sentence(plan);
         let connections = Layout::new(plan, &WorkerRange::all(1)).connections();
         let response = response(plan);

@@ -194,6 +194,10 @@ impl<C> Clients<C> {
     fn hand_out<T>(&mut self, state: &LoopState<T>) {
         for (index, group) in self.groups.iter_mut().enumerate() {
             while let Some(start) = group.waiting.front().copied() {
+                if state.sheds(start.at, clock::now()) {
+                    group.waiting.pop_front();
+                    continue;
+                }
                 let slot = group.free.pop().or_else(|| {
                     let opens = group.grows && self.busy < state.descriptors;
                     opens.then(|| {

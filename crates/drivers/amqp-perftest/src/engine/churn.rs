@@ -272,6 +272,9 @@ impl ChurnClients {
             let (Some(start), Some(starts)) = (self.waiting.pop_front(), &self.starts) else {
                 return;
             };
+            if shared.sheds(start.at, clock::now()) {
+                continue;
+            }
             // A client always receives it: no client ends before its worker.
             let _ = starts.send(start);
             self.free -= 1;

@@ -17,10 +17,10 @@ use crate::units::{self, NONE};
 pub(super) fn sections(comparison: &Comparison<'_>) -> Vec<Section> {
     let rates = roles::rates(comparison.suite);
     let all = comparison.all();
-    let columns = columns(comparison);
-    if columns.is_empty() {
+    if rates.is_empty() && goodput_columns(comparison).is_empty() {
         return Vec::new();
     }
+    let columns = columns(comparison);
     let mut table = Table::of_runs("Throughput", comparison, &all, &columns);
     // From last to first, so that the column indices stay valid.
     for (index, counter) in rates.iter().enumerate().rev() {
@@ -59,7 +59,7 @@ pub(super) fn facts(comparison: &Comparison<'_>) -> Option<(&'static str, String
 
 /// Describes the operations of some runs that met the objectives of their plan, or `None` if it has none.
 pub(in crate::report) fn goodput(runs: &[&RunResult]) -> Option<String> {
-    let [rate, share] = goodput_columns();
+    let [rate, share] = [rate_within(), share_within()];
     rate.stats(runs)?;
     let objectives: Vec<String> = runs.first()?.objectives().map(plain).collect();
     Some(format!(
@@ -70,11 +70,19 @@ pub(in crate::report) fn goodput(runs: &[&RunResult]) -> Option<String> {
     ))
 }
 
-fn goodput_columns() -> [Column<'static>; 2] {
-    [
-        Column::metric("goodput", "goodput/s", units::whole),
-        Column::metric("goodput.pct", "goodput %", units::share),
-    ]
+fn rate_within() -> Column<'static> {
+    Column::metric("goodput", "goodput/s", units::whole)
+}
+
+fn share_within() -> Column<'static> {
+    Column::metric("goodput.pct", "goodput %", units::share)
+}
+
+/// Returns the columns of the goodput, if some run has objectives.
+fn goodput_columns(comparison: &Comparison<'_>) -> Vec<Column<'static>> {
+    let mut columns = vec![rate_within(), share_within()];
+    columns.retain(|column| column.is_known(&comparison.suite.results));
+    columns
 }
 
 /// Returns the columns of rates, of transfers in MiB per second, then of the goodput.
@@ -87,12 +95,10 @@ fn columns<'a>(comparison: &Comparison<'a>) -> Vec<Column<'a>> {
             metrics::rate(run, &counter.name)
         })
     });
-    let mut goodput = Vec::from(goodput_columns());
-    goodput.retain(|column| column.is_known(&comparison.suite.results));
     rates
         .map(Column::rate)
         .chain(transfers)
-        .chain(goodput)
+        .chain(goodput_columns(comparison))
         .collect()
 }
 

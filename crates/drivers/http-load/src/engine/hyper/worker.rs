@@ -116,6 +116,11 @@ impl<'a> HyperWorker<'a> {
             return waiting;
         }
         self.idle.borrow_mut().push_back(Rc::clone(slot));
+        let state = &mut self.loop_state.borrow_mut();
+        if state.has_deadline() {
+            // An operation may wait in the schedule.
+            state.wake();
+        }
         slot.assigned().await
     }
 
@@ -198,8 +203,9 @@ impl AsyncHandler for HyperWorker<'_> {
         }
     }
 
-    fn can_start(&self, _: &LoopState<Retry>) -> bool {
-        self.clients.borrow().can_start()
+    fn can_start(&self, state: &LoopState<Retry>) -> bool {
+        let idle = self.idle.borrow().len();
+        self.clients.borrow().can_start(state, idle)
     }
 
     fn timer(&self, retry: Retry, state: &mut LoopState<Retry>) {
