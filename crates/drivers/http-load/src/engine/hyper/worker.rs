@@ -116,12 +116,16 @@ impl<'a> HyperWorker<'a> {
             return waiting;
         }
         self.idle.borrow_mut().push_back(Rc::clone(slot));
-        let state = &mut self.loop_state.borrow_mut();
+        self.wake_for_due();
+        slot.assigned().await
+    }
+
+    /// Lets the loop start an operation that waits in the schedule for a free connection.
+    fn wake_for_due(&self) {
+        let mut state = self.loop_state.borrow_mut();
         if state.has_deadline() {
-            // An operation may wait in the schedule.
             state.wake();
         }
-        slot.assigned().await
     }
 
     /// Changes the number of operations that have ended, but whose client's next step is not known yet.
