@@ -60,7 +60,10 @@ fn parse_parts(text: &str, spec: &Spec) -> Result<Objective, String> {
         .map_err(|remedy| format!("`{bound}` does not suit `{name}`: {remedy}"))?;
     let limit_ns = limit_ns.floor() as u64 + u64::from(is_inclusive);
     if limit_ns == 0 {
-        return Err(format!("no operation takes less than no time: {}", example()));
+        return Err(format!(
+            "no operation takes less than no time: {}",
+            example()
+        ));
     }
     if limit_ns > HIGHEST_NS {
         return Err("the longest time that is recorded is an hour: write a shorter one".to_owned());
@@ -116,13 +119,22 @@ mod tests {
     #[test]
     fn an_error_says_what_to_write() {
         for (text, part) in [
-            ("response", "has no `<`: write an objective such as `response < 200ms`"),
+            (
+                "response",
+                "has no `<`: write an objective such as `response < 200ms`",
+            ),
             ("response > 1ms", "has no `<`"),
             ("respnse < 1ms", "did you mean `response`?"),
             ("other < 1ms", "use one of response, first_byte"),
-            ("response.p99 < 1ms", "`response < …`, or make it a threshold"),
+            (
+                "response.p99 < 1ms",
+                "`response < …`, or make it a threshold",
+            ),
             ("response < 200", "write a time such as 50ms"),
-            ("response < 61m", "the longest time that is recorded is an hour"),
+            (
+                "response < 61m",
+                "the longest time that is recorded is an hour",
+            ),
             ("response < 0ms", "no operation takes less than no time"),
             ("response < -1ms", "no operation takes less than no time"),
         ] {

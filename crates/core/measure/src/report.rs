@@ -15,6 +15,7 @@ mod document;
 mod error;
 mod facts;
 mod formats;
+mod ramp;
 mod roles;
 mod sections;
 mod svg;

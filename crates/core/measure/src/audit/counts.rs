@@ -162,7 +162,8 @@ pub(super) fn goodput(result: &RunResult) -> Option<AuditRow> {
         let histogram = values.histogram();
         // The values in the bucket of the limit lie on both sides of it.
         let above = histogram.count_between(limit, HIGHEST_NS);
-        let surely_above = histogram.count_between(histogram.next_non_equivalent(limit), HIGHEST_NS);
+        let surely_above =
+            histogram.count_between(histogram.next_non_equivalent(limit), HIGHEST_NS);
         least = least.saturating_sub(above);
         if values.len() == ok {
             most = most.min(ok - surely_above);

@@ -196,6 +196,27 @@ fn a_stall_of_the_server_sheds_what_is_due_for_longer_than_the_deadline() {
         assert!(missed >= 200, "{missed} missed: {}", ran.stdout);
         assert!(ran.result.count("missed_waiting") >= 200, "{}", ran.stdout);
         let sentence = ran.result["plan_sentence"].to_string();
-        assert!(sentence.contains("missed if not started within 100ms"), "{sentence}");
+        assert!(
+            sentence.contains("missed if not started within 100ms"),
+            "{sentence}"
+        );
     }
+}
+
+/// The server answers at most 100 requests in a second.
+#[test]
+fn a_rate_that_rises_in_steps_shows_the_last_one_that_was_held() {
+    let url = format!("http://{}/", slow());
+    let stages = "0s:10,4s:10,0s:20,4s:20,0s:400,4s:400";
+    let load = ["-c", "10", "--rate-stage", stages, "--warmup", "0s"];
+    let objective = ["--objective", "response < 1s", "--drain", "1s"];
+    let ran = program(&load).args(objective).args([&url]).run();
+    let steps = ran.result["facts"]["steps"].as_array().unwrap();
+    let rates: Vec<f64> = steps
+        .iter()
+        .map(|step| step["per_s"].as_f64().unwrap())
+        .collect();
+    assert_eq!(rates, [10.0, 20.0, 400.0]);
+    let knee = "knee      20.0/s was held, and 400/s was not: served ";
+    assert!(ran.stdout.contains(knee), "{}", ran.stdout);
 }

@@ -172,9 +172,8 @@ fn a_stall_sheds_exactly_the_operations_that_are_due_too_long_ago() {
     let (mut state, run) = with_deadline();
     assert_eq!(starts(&mut state, 40 * MS).len(), 4, "10 to 40 ms");
     // A stall of the driver from 40 to 200 ms, and none until 260 ms.
-    let due = |starts: Vec<Start>| -> Vec<u64> {
-        starts.iter().map(|start| start.due / MS).collect()
-    };
+    let due =
+        |starts: Vec<Start>| -> Vec<u64> { starts.iter().map(|start| start.due / MS).collect() };
     assert_eq!(due(starts(&mut state, 200 * MS)), [170, 180, 190, 200]);
     assert_eq!(due(starts(&mut state, 240 * MS)), [210, 220, 230, 240]);
     assert_eq!(due(starts(&mut state, 260 * MS)), [250, 260]);

@@ -157,7 +157,8 @@ fn counts_that_differ_are_rows_and_are_reported_once() {
 fn with_goodput(objectives: &[&str], goodput: u64) -> RunResult {
     let mut result = good();
     let mut times = Distribution::default();
-    (0..1_000).for_each(|index| times.record([1_000_000, 10_000_000][usize::from(index % 10 == 0)]));
+    (0..1_000)
+        .for_each(|index| times.record([1_000_000, 10_000_000][usize::from(index % 10 == 0)]));
     result.series = Vec::from_iter(SeriesResult::from_distribution("response", &times));
     (result.operations.started, result.operations.ok) = (1_000, 1_000);
     result.plan = serde_json::json!({ "objectives": objectives });
@@ -184,12 +185,21 @@ fn goodput_fits_the_times_above_the_limits() {
         // The limit is in the bucket of the times, so it does not tell on which side they are.
         (&["response < 10ms"], 950, "900 to 1,000", true),
         // Each may have been missed by other operations.
-        (&["response < 5ms", "response < 6ms"], 850, "800 to 900", true),
+        (
+            &["response < 5ms", "response < 6ms"],
+            850,
+            "800 to 900",
+            true,
+        ),
         // Not every operation has such a time.
         (&["response < 5ms", "service < 1ms"], 1, "0 to 900", true),
     ] {
         let result = with_goodput(objectives, counted);
-        assert_eq!(goodput(&result), (expected.to_owned(), fits), "{objectives:?}");
+        assert_eq!(
+            goodput(&result),
+            (expected.to_owned(), fits),
+            "{objectives:?}"
+        );
     }
     let mut more = with_goodput(&["service < 1ms"], 1_000);
     more.operations.ok = 999;
@@ -217,7 +227,10 @@ fn goodput_is_a_share_of_all_that_was_due_and_stands_in_every_report() {
         let threshold = Threshold::parse_for(text, &result.spec).unwrap();
         assert!(threshold.needs_objectives(), "{text}");
         let judged = threshold.judge(&result);
-        assert_eq!((judged.measured.as_deref(), judged.met), (Some(measured), met));
+        assert_eq!(
+            (judged.measured.as_deref(), judged.met),
+            (Some(measured), met)
+        );
     }
     let line = "445/s, 75.0 % of all due operations: response &lt; 5ms";
     let suite = |results| Suite {
@@ -240,6 +253,8 @@ fn goodput_is_a_share_of_all_that_was_due_and_stands_in_every_report() {
     // A plan without objectives has none.
     let mut without = with_goodput(&[], 0);
     without.counts.remove("goodput");
-    let judged = Threshold::parse("goodput >= 0", &[]).unwrap().judge(&without);
+    let judged = Threshold::parse("goodput >= 0", &[])
+        .unwrap()
+        .judge(&without);
     assert_eq!((judged.measured, judged.met), (None, false));
 }

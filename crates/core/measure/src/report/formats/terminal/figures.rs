@@ -30,6 +30,7 @@ pub(super) fn items(comparison: &Comparison<'_>) -> Vec<Item> {
     items.extend(rates(comparison, &runs));
     items.extend(sections::goodput(&runs).map(|text| Item::new("goodput", text)));
     items.extend(latency(comparison, &runs));
+    items.extend(sections::knee_of(&runs).map(|text| Item::new("knee", text)));
     items.extend(resources(comparison, &runs));
     items.extend(faults(&runs));
     items
