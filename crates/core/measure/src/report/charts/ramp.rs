@@ -92,7 +92,8 @@ fn served(comparison: &Comparison<'_>) -> Chart {
 }
 
 fn offered(drawn: &Drawn) -> Axis {
-    axis("offered/s", Scale::linear(drawn.xs(), units::label), "/s")
+    let rates: Vec<f64> = drawn.xs().collect();
+    axis("offered/s", Scale::fitting(&rates, units::label), "/s")
 }
 
 /// Returns the objectives on the headline series.

@@ -232,7 +232,7 @@ fn goodput_is_a_share_of_all_that_was_due_and_stands_in_every_report() {
             (Some(measured), met)
         );
     }
-    let line = "445/s, 75.0 % of all due operations: response &lt; 5ms";
+    let line = "445/s, 75.00 % of all due operations: response &lt; 5ms";
     let suite = |results| Suite {
         results,
         ..Suite::default()
@@ -242,7 +242,7 @@ fn goodput_is_a_share_of_all_that_was_due_and_stands_in_every_report() {
     let fact = format!("- **goodput:** {line}");
     assert_contains(&markdown::render(&one), &[&fact]);
     let screen = terminal::render(&one, &Options::default());
-    let shown = "goodput   445/s, 75.0 % of all due operations: response < 5ms";
+    let shown = "goodput   445/s, 75.00 % of all due operations: response < 5ms";
     assert_contains(&screen, &[shown]);
     let again = RunResult {
         run_id: "again".to_owned(),
