@@ -55,6 +55,7 @@ fn worker(operations: u64) -> Worker {
         pacer: Pacer::new(phases.begin, phases.end, vec![schedule]),
         record,
         phases,
+        deadline_ns: u64::MAX,
         origin_unix_ns: 0,
         opening: WorkerOpening::new(None),
         cancellation,

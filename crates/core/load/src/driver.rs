@@ -263,6 +263,8 @@ pub struct Description {
     pub sentence: String,
     /// The series that counts from the intended start to the end of the operation: the response time.
     pub response: Series,
+    /// The series that have all their values of an operation when it ends, so that a plan can set objectives on them.
+    pub objective_series: Vec<Series>,
     /// True if a schedule alone determines when operations begin, so that due and ended operations can be compared.
     pub is_open_loop: bool,
     /// Expectations for the audit, as far as the plan determines them.
@@ -306,6 +308,7 @@ impl Description {
         Self {
             sentence,
             response,
+            objective_series: vec![response],
             is_open_loop: plan.is_open_loop(),
             audit_inputs: AuditInputs {
                 lifetime: Some(Lifetime {
@@ -336,13 +339,14 @@ pub struct ValidPlan<C> {
 }
 
 impl<C> ValidPlan<C> {
-    /// Checks a plan: what every driver requires, the driver's own settings, then the thresholds.
+    /// Checks a plan: what every driver requires, the driver's own settings, then the objectives and thresholds.
     ///
     /// # Errors
     /// The first field that can't be run, with the remedy.
     pub fn new<D: Driver<Config = C>>(mut plan: Plan<C>) -> Result<Self, Invalid> {
         plan.validate()?;
         let description = D::validate(&mut plan)?;
+        plan.objectives_on(D::SPEC, &description.objective_series)?;
         plan.thresholds(D::SPEC)?;
         if let Some(primary) = &plan.primary {
             let checked = metrics::check_primary(primary, D::SPEC);
@@ -416,6 +420,8 @@ pub struct Worker {
     pub record: Recorder,
     /// The phases, in nanoseconds of CLOCK_MONOTONIC.
     pub phases: Phases,
+    /// Time after which an operation that is due is not started any more, nanoseconds; `u64::MAX` without a limit.
+    pub deadline_ns: u64,
     /// The start of the run, Unix time in nanoseconds: the same in all processes of the run, on all machines.
     pub origin_unix_ns: u64,
     /// Its part in the opening of the run, if there is one.

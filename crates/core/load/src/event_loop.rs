@@ -166,6 +166,7 @@ impl<H: Handler> Context<H> {
         for _ in 0..self.state.options.starts_per_turn {
             // An event or a timer ends this wait.
             if !handler.can_start(self) {
+                self.state.hold();
                 return u64::MAX;
             }
             match self.state.next_start() {

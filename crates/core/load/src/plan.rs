@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use measure::objective::Objective;
 use measure::spec::Spec;
+use measure::tally::Series;
 use measure::threshold::Threshold;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -54,12 +56,24 @@ pub struct Plan<D> {
     pub timeline: Timeline,
     /// Groups of clients that put on the load.
     pub groups: Vec<Group>,
+    /// Time after which an operation of a rate that is due is not started any more, but missed; unlimited if absent.
+    #[serde(
+        default,
+        with = "duration::optional",
+        skip_serializing_if = "Option::is_none"
+    )]
+    #[schemars(with = "Option<duration::Text>")]
+    pub deadline: Option<Duration>,
     /// Name of the load and of the folder of its results; if absent, it is made from the groups.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub level: Option<String>,
     /// Random seed.
     #[serde(default)]
     pub seed: u64,
+    /// Limits that every operation should meet, such as `response < 200ms`. The operations that meet all of them are counted
+    /// as goodput.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub objectives: Vec<String>,
     /// Conditions that a run must meet, such as `first_byte.p99 <= 50ms`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub thresholds: Vec<String>,
@@ -182,8 +196,10 @@ impl<D> Plan<D> {
             daemon_env: BTreeMap::new(),
             timeline,
             groups,
+            deadline: None,
             level: None,
             seed: 0,
+            objectives: Vec::new(),
             thresholds: Vec::new(),
             primary: None,
             faults: Vec::new(),
@@ -233,6 +249,7 @@ impl<D> Plan<D> {
         self.ramps_fit()?;
         self.arrivals_fit()?;
         self.stages_fit()?;
+        self.deadline_fits()?;
         if !(1..=MOST_INSTANCES).contains(&self.instances) {
             let problem = format!("{} is not between 1 and {MOST_INSTANCES}", self.instances);
             return Err(Invalid::new("instances (--instances)", problem));
@@ -268,20 +285,81 @@ impl<D> Plan<D> {
         }
     }
 
+    /// Refuses a deadline if no operation has a due time that it could be late for.
+    fn deadline_fits(&self) -> Result<(), Invalid> {
+        let problem = match self.deadline {
+            Some(deadline) if deadline.is_zero() => {
+                "must be longer than 0: every operation starts a moment after it is due"
+            }
+            Some(_) if self.groups.iter().all(Group::is_unpaced) => {
+                "is for operations that are due at a time, and the clients of a closed loop start theirs when the last one has ended: give a rate, or leave it out"
+            }
+            _ => return Ok(()),
+        };
+        Err(Invalid::new("deadline (--deadline)", problem))
+    }
+
     /// Parses the thresholds with the series, errors and counters of the driver.
     ///
     /// # Errors
-    /// The first threshold that can't be parsed, or that names something unknown, with what it may mean.
+    /// The first threshold that can't be parsed, or that names something unknown, with what it may mean; or that is about
+    /// goodput, without objectives.
     pub fn thresholds(&self, spec: &Spec) -> Result<Vec<Threshold>, Invalid> {
         let read = |(index, text): (usize, &String)| {
-            Threshold::parse_for(text, spec).map_err(|malformed| {
-                Invalid::new(
-                    format!("thresholds[{index}] (--threshold)"),
-                    malformed.to_string(),
-                )
-            })
+            let invalid = |problem| {
+                let field = format!("thresholds[{index}] (--threshold)");
+                Invalid::new(field, problem)
+            };
+            let threshold = Threshold::parse_for(text, spec)
+                .map_err(|malformed| invalid(malformed.to_string()))?;
+            if self.objectives.is_empty() && threshold.needs_objectives() {
+                let headline = spec.series_names();
+                let headline = headline.first().copied().unwrap_or_default();
+                return Err(invalid(format!(
+                    "`{text}`: goodput counts operations that meet objectives: set one, such as --objective \"{headline} < 200ms\""
+                )));
+            }
+            Ok(threshold)
         };
         self.thresholds.iter().enumerate().map(read).collect()
+    }
+
+    /// Parses the objectives with the series of the driver.
+    ///
+    /// # Errors
+    /// The first objective that can't be parsed, or that names an unknown series, with what it may mean.
+    pub fn objectives(&self, spec: &Spec) -> Result<Vec<Objective>, Invalid> {
+        let read = |(index, text): (usize, &String)| {
+            Objective::parse(text, spec)
+                .map_err(|malformed| objective_error(index, malformed.to_string()))
+        };
+        self.objectives.iter().enumerate().map(read).collect()
+    }
+
+    /// Checks that all objectives are on `possible` series.
+    ///
+    /// # Errors
+    /// The first objective that is not, or that can't be parsed, with the reason.
+    pub(crate) fn objectives_on(&self, spec: &Spec, possible: &[Series]) -> Result<(), Invalid> {
+        let objectives = self.objectives(spec)?;
+        let Some(index) = objectives
+            .iter()
+            .position(|objective| !possible.contains(&objective.series))
+        else {
+            return Ok(());
+        };
+        let name = |series: Series| spec.series[series.0].name.as_ref();
+        let possible: Vec<&str> = possible.iter().map(|series| name(*series)).collect();
+        let remedy = match possible.as_slice() {
+            [] => "leave objectives out".to_owned(),
+            possible => format!("use {}", possible.join(" or ")),
+        };
+        let problem = format!(
+            "`{}`: not every operation of this load has a time of {} when it ends: {remedy}",
+            self.objectives[index],
+            name(objectives[index].series),
+        );
+        Err(objective_error(index, problem))
     }
 
     /// Returns the planned duration, without the drain phase.
@@ -315,12 +393,18 @@ impl<D> Plan<D> {
     /// Describes the load as part of a sentence: `100 started over 10s, once each`.
     #[must_use]
     pub fn load_sentence(&self) -> String {
-        self.groups
-            .iter()
-            .map(Group::sentence)
-            .collect::<Vec<_>>()
-            .join(", and ")
+        let groups = self.groups.iter().map(Group::sentence);
+        let mut sentence = groups.collect::<Vec<_>>().join(", and ");
+        if let Some(deadline) = self.deadline {
+            let after = duration::format(deadline);
+            sentence.push_str(&format!(", missed if not started within {after}"));
+        }
+        sentence
     }
+}
+
+fn objective_error(index: usize, problem: String) -> Invalid {
+    Invalid::new(format!("objectives[{index}] (--objective)"), problem)
 }
 
 /// Checks that a name can be used as the name of a result folder, so that the folder stays where it belongs.

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
 use measure::counters::{Counter, Counters};
+use measure::objective::Objective;
 use measure::spec::CounterSpec;
 use measure::tally::{Series, Tally, add};
 use tokio::sync::mpsc::UnboundedSender;
@@ -34,7 +35,9 @@ use thread::ThreadUsage;
 /// Nanoseconds of one second.
 pub const SECOND_NS: u64 = 1_000_000_000;
 
-pub use measure::tally::{MISSED, MISSED_WAITING, OK, STARTED, UNFINISHED, WARMUP, WARMUP_FAILED};
+pub use measure::tally::{
+    GOODPUT, MISSED, MISSED_WAITING, OK, STARTED, UNFINISHED, WARMUP, WARMUP_FAILED,
+};
 
 /// Maximum number of tallies of one thread. If its seconds are not read in time because all processors are busy,
 /// memory would grow by some MiB per second and thread. At this limit the thread waits instead, and is late.
@@ -45,6 +48,9 @@ const TALLIES: usize = 32;
 pub struct Recorder {
     second: Rc<RefCell<CurrentSecond>>,
     counters: Rc<Counters>,
+    /// The limit that the objectives set for each series, nanoseconds; values below it meet them. All are 0 if there are
+    /// no objectives, so that nothing meets them and the check is one comparison.
+    limits: Rc<[u64]>,
 }
 
 /// The running second of a worker.
@@ -80,6 +86,7 @@ impl Recorder {
         clean: Receiver<Tally>,
     ) -> Self {
         let counters = Rc::new(Counters::new(counters));
+        let limits = tally.series().map(|_| 0).collect();
         let second = CurrentSecond {
             worker,
             origin,
@@ -97,7 +104,24 @@ impl Recorder {
         Self {
             second: Rc::new(RefCell::new(second)),
             counters,
+            limits,
         }
+    }
+
+    /// Counts the operations that meet all of these objectives as goodput.
+    #[must_use]
+    pub fn with_objectives(mut self, objectives: &[Objective]) -> Self {
+        if !objectives.is_empty() {
+            let mut limits = vec![u64::MAX; self.limits.len()];
+            for objective in objectives {
+                let limit = &mut limits[objective.series.0];
+                *limit = objective.limit_ns.min(*limit);
+            }
+            self.limits = limits.into();
+            // A run in which no operation met them shows the counter too.
+            self.count(Counter::GOODPUT, 0);
+        }
+        self
     }
 
     /// Keeps the events inside the measured time of `phases` apart; that time ends early after a cancellation.
@@ -217,6 +241,44 @@ impl Recorder {
     #[inline]
     pub fn ok_many(&self, operations: u64) {
         self.end(Counter::OK, operations);
+    }
+
+    /// Returns true if a value meets the objectives on its series. Without objectives, no value does.
+    #[inline]
+    #[must_use]
+    pub fn meets(&self, series: Series, ns: u64) -> bool {
+        ns < self.limits[series.0]
+    }
+
+    /// Returns true if the plan has objectives.
+    #[must_use]
+    pub fn has_objectives(&self) -> bool {
+        self.limits.iter().any(|limit| *limit > 0)
+    }
+
+    /// Counts the successful end of an operation with these times, in nanoseconds, and records them if it `is_counted`.
+    /// An operation of the warm-up counts only for the rates of the measured time. All series that objectives may be set
+    /// on ([`Description::objective_series`]) must be among them.
+    ///
+    /// [`Description::objective_series`]: crate::driver::Description::objective_series
+    #[inline]
+    pub fn ok_with<const N: usize>(&self, is_counted: bool, times: [(Series, u64); N]) {
+        let meets = times.iter().all(|(series, ns)| self.meets(*series, *ns));
+        self.goodput(is_counted, u64::from(meets));
+        if !is_counted {
+            return self.ok_of_warmup(1);
+        }
+        self.ok();
+        for (series, ns) in times {
+            self.value(series, ns);
+        }
+    }
+
+    /// Counts successful operations that met all objectives, beside their end, for a driver whose operations have several
+    /// values of a series, or end many at a time.
+    #[inline]
+    pub fn goodput(&self, is_counted: bool, operations: u64) {
+        self.count_of(is_counted, Counter::GOODPUT, operations);
     }
 
     /// Counts the failure of an operation. Kinds are disjoint.

@@ -109,6 +109,7 @@ impl Threads {
     ) -> anyhow::Result<Self> {
         limits::preallocate_fd_table();
         let descriptors = limits::nofile()?.soft / range.count.max(1);
+        let objectives = load.plan.objectives(D::SPEC)?;
         let mut clean = Vec::new();
         for worker in range.first..range.first + range.count {
             let (give, take) = mpsc::channel();
@@ -123,6 +124,9 @@ impl Threads {
             });
             let pacer = Pacer::new(phases.begin, phases.end, load.plan.schedules(share));
             let response = load.description.response;
+            let objectives = objectives.clone();
+            let deadline = load.plan.deadline.map(|deadline| deadline.as_nanos());
+            let deadline_ns = deadline.map_or(u64::MAX, |deadline| deadline as u64);
             let (driver, cancellation, worker_seconds) = (
                 Arc::clone(driver),
                 Arc::clone(cancellation),
@@ -135,12 +139,14 @@ impl Threads {
                     let counters = &D::SPEC.counters;
                     let record =
                         Recorder::new(worker, phases.origin, first, counters, worker_seconds, take)
-                            .measuring(phases, &cancellation, response);
+                            .measuring(phases, &cancellation, response)
+                            .with_objectives(&objectives);
                     let worker = Worker {
                         share,
                         pacer,
                         record: record.clone(),
                         phases,
+                        deadline_ns,
                         origin_unix_ns,
                         opening,
                         cancellation,

@@ -83,6 +83,7 @@ pub fn comparisons(result: &RunResult) -> Vec<AuditRow> {
         .is_some_and(|part| part.shares_operations)
     {
         rows.extend(counts::operations(result));
+        rows.extend(counts::goodput(result));
     }
     rows.extend(counts::compared(result));
     rows

@@ -5,11 +5,11 @@ use std::cell::Cell;
 
 use crate::spec::CounterSpec;
 use crate::tally::{
-    Counts, MISSED, MISSED_WAITING, OK, STARTED, UNFINISHED, WARMUP, WARMUP_FAILED, add,
+    Counts, GOODPUT, MISSED, MISSED_WAITING, OK, STARTED, UNFINISHED, WARMUP, WARMUP_FAILED, add,
 };
 
 /// Counters of every driver, in front of its own.
-pub(crate) const CORE: [&str; 7] = [
+pub(crate) const CORE: [&str; 8] = [
     STARTED,
     OK,
     UNFINISHED,
@@ -17,6 +17,7 @@ pub(crate) const CORE: [&str; 7] = [
     MISSED_WAITING,
     WARMUP,
     WARMUP_FAILED,
+    GOODPUT,
 ];
 
 /// A counter: its index among all counters of a driver, and its name. A driver defines its counters with
@@ -42,6 +43,8 @@ impl Counter {
     pub const WARMUP: Self = Self::of_core(5);
     /// Counts operations of the warm-up that fail.
     pub const WARMUP_FAILED: Self = Self::of_core(6);
+    /// Counts successful operations that met all objectives of the plan.
+    pub const GOODPUT: Self = Self::of_core(7);
 
     const fn of_core(index: usize) -> Self {
         let name = CORE[index];

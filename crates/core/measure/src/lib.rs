@@ -23,6 +23,7 @@ mod intact;
 pub mod load_id;
 pub mod machine;
 pub mod metrics;
+pub mod objective;
 pub mod regression;
 #[cfg(feature = "report")]
 pub mod report;

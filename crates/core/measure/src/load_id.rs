@@ -9,12 +9,13 @@ use crate::result::RunResult;
 use crate::suite::Suite;
 
 /// Fields of a plan that leave the load as it is: names, the daemon that is compared, the seed of random choices, what
-/// a run must meet, what decides, and the suite around it.
-const NOT_LOAD: [&str; 7] = [
+/// operations and a run should meet, what decides, and the suite around it.
+const NOT_LOAD: [&str; 8] = [
     "name",
     "level",
     "daemon",
     "seed",
+    "objectives",
     "thresholds",
     "primary",
     "suite",

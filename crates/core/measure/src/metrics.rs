@@ -5,7 +5,7 @@ use crate::imported::SeriesSummary;
 use crate::result::{RunResult, Second, SecondSeries};
 use crate::similar::suggest;
 use crate::spec::{CounterRole, Spec};
-use crate::tally::OK;
+use crate::tally::{GOODPUT, OK};
 use crate::units::Unit;
 use crate::usage::UsageSummary;
 
@@ -95,6 +95,15 @@ of_a_run! {
     "peak", "driver peak", Count, Neither, |run| known(run, run.operations.peak_active);
     "peak.daemon", "daemon peak", Count, Neither, |run| run.peak_of_daemon();
     "rate", "completed", PerSecond, Higher, |run| run.per_second(OK);
+    // The goodput needs a plan with objectives.
+    "goodput", "within objectives", PerSecond, Higher, |run| {
+        run.objectives().next()?;
+        run.per_second(GOODPUT)
+    };
+    "goodput.pct", "within objectives", Percent, Higher, |run| {
+        run.objectives().next()?;
+        share(run.count(GOODPUT), run.due())
+    };
     "connections", "connections", Count, Neither, |run| connections(run);
     "connections.opened", "opened", Count, Neither, |run| Some(run.total(CounterRole::Opened) as f64);
     "connections.held", "held", Count, Higher, |run| Some(run.most_held()? as f64);
@@ -377,7 +386,7 @@ pub(crate) fn quantum(key: &str, value: f64, run: &RunResult) -> f64 {
         "daemon.rss.each" | "driver.rss.each" => each(PAGE, connections(run)),
         "daemon.cpu.each" | "driver.cpu.each" => each(TICK, Some(run.finished() as f64)),
         "down" => 1e6,
-        _ if key.ends_with("rate") => each(1.0, Some(run.wall_s)),
+        _ if key.ends_with("rate") || key == "goodput" => each(1.0, Some(run.wall_s)),
         // Three significant digits.
         _ => value / 1000.0,
     }

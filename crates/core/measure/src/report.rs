@@ -16,6 +16,7 @@ mod error;
 mod facts;
 mod formats;
 mod history;
+mod ramp;
 mod roles;
 mod sections;
 mod sides;

@@ -22,7 +22,7 @@ mod derived;
 mod series;
 
 pub use audit_inputs::{
-    AuditInputs, CounterComparison, Lifetime, OpeningTime, PlannedPhases, StagedGroup,
+    AuditInputs, CounterComparison, Lifetime, OpeningTime, PlannedPhases, RateStep, StagedGroup,
 };
 pub use series::{SecondSeries, SeriesResult};
 

@@ -27,6 +27,8 @@ pub(crate) use decoder::recorded;
 pub const STARTED: &str = "started";
 /// Counter of operations that ended successfully.
 pub const OK: &str = "ok";
+/// Counter of successful operations that met all objectives of the plan.
+pub const GOODPUT: &str = "goodput";
 /// Counter of operations left open.
 pub const UNFINISHED: &str = "unfinished";
 /// Counter of operations that were due and never begun.

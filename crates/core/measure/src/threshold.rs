@@ -8,6 +8,7 @@ use crate::metrics::{self, Metric, STATISTICS, Statistic};
 use crate::result::{RunResult, ThresholdResult};
 use crate::similar::{similar, suggest};
 use crate::spec::Spec;
+use crate::tally::GOODPUT;
 use crate::units::Unit;
 use crate::warning::Verdict;
 
@@ -97,6 +98,16 @@ impl Threshold {
                 problem,
             }),
             None => Ok(threshold),
+        }
+    }
+
+    /// Returns true if the threshold is about operations that meet the objectives of a plan.
+    #[must_use]
+    pub fn needs_objectives(&self) -> bool {
+        match &self.subject {
+            Subject::Metric(metric) => metric.key.starts_with(GOODPUT),
+            Subject::Count(name) => name == GOODPUT,
+            _ => false,
         }
     }
 
@@ -377,7 +388,7 @@ const SIZES: [(&str, f64); 9] = [
 ];
 
 /// Parses a number in a unit; the error says what to write.
-fn number_in(unit: Unit, text: &str) -> Result<f64, &'static str> {
+pub(crate) fn number_in(unit: Unit, text: &str) -> Result<f64, &'static str> {
     let (units, remedy): (&[(&str, f64)], _) = match unit {
         Unit::Nanoseconds => (&TIMES, "write a time such as 50ms, 800us or 1.5s"),
         Unit::Bytes => (&SIZES, "write a size such as 300MiB or 1.5GB"),

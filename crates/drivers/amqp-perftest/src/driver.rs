@@ -52,9 +52,14 @@ impl Driver for Perftest {
     fn validate(plan: &mut Plan<Settings>) -> Result<Description, Invalid> {
         Settings::validate(plan)?;
         let settings = &plan.driver;
+        if plan.deadline.is_some() && settings.churn.is_none() {
+            let problem = "a message that waits in its producer for confirms is due, and is published: leave it out, or open connections at a rate (--churn)";
+            return Err(Invalid::new("deadline (--deadline)", problem));
+        }
         let sentence = Settings::sentence(plan);
         let connections = Layout::new(plan, &WorkerRange::all(1)).connections();
-        let description = Description::new(plan, &SPEC, sentence, response(plan), connections);
+        let response = response(plan);
+        let description = Description::new(plan, &SPEC, sentence, response, connections);
         let inputs = description.audit_inputs;
         let writes = settings::producers(plan) > 0;
         let ends_early = settings.cmessages.is_some() || settings.exit_when.is_some();
@@ -70,6 +75,10 @@ impl Driver for Perftest {
                 load_s: inputs.load_s.filter(|_| !ends_early),
                 idle_tail_s: idle_tail_s(plan),
                 ..inputs
+            },
+            objective_series: match response {
+                spec::CHURN => vec![spec::CHURN, spec::OPEN],
+                _ => vec![response],
             },
             writes_durably: writes && settings.is_persistent(),
             shares_operations: settings.churn.is_none() && settings::consumers(plan) > 0,

@@ -155,7 +155,12 @@ impl Ledger {
         }
         let found = self.state().take(arrivals);
         for arrival in arrivals.drain(..) {
-            if self.consume_only || stamp::counts(arrival.stream) {
+            let is_counted = self.consume_only || stamp::counts(arrival.stream);
+            if let Some(latency) = arrival.latency {
+                let meets = record.meets(END_TO_END, latency);
+                record.goodput(is_counted, u64::from(meets));
+            }
+            if is_counted {
                 match arrival.latency {
                     Some(latency) => record.value(END_TO_END, latency),
                     None => record.count(count::NEGATIVE_LATENCY, 1),

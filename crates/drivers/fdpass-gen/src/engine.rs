@@ -271,6 +271,10 @@ impl<'a> Streams<'a> {
             cx.state.record.count(count::UNTAKEN, 1);
         }
         self.shared.say(stream.start, kind, bytes);
+        if kind == OK {
+            let record = &cx.state.record;
+            record.goodput(stream.counted, u64::from(stream.meets));
+        }
         if !stream.counted {
             return match kind {
                 OK => cx.state.record.ok_of_warmup(1),

@@ -27,6 +27,11 @@ pub(crate) fn describe(plan: &Plan<Settings>) -> Description {
             }),
             ..plan.audit_inputs()
         },
+        // Slow readers beside others have no times.
+        objective_series: match plan.driver.slow_share {
+            Some(_) => Vec::new(),
+            None => vec![spec::FIRST_BYTE, spec::FIRST_EVENT, spec::GAP, spec::STREAM],
+        },
         longest: longest(&plan.driver),
         open_at_once: open_at_once(plan),
         ..Description::new(plan, &SPEC, sentence, spec::FIRST_EVENT, descriptors(plan))

@@ -88,15 +88,24 @@ impl<'a> ResponseCounters<'a> {
             Err(error) => Some(error.kind()),
         };
         self.redirects.forget(operation);
-        match (counted, kind) {
-            (true, _) => self.ended(record, operation, answered, captured, kind),
-            (false, None) => record.ok_of_warmup(1),
-            (false, Some(_)) => record.error_of_warmup(),
+        if counted {
+            self.ended(record, operation, answered, captured, kind);
+        }
+        match kind {
+            None => record.ok_with(
+                counted,
+                [
+                    (RESPONSE, answered.now - operation.at),
+                    (SERVICE, answered.now - operation.sent),
+                ],
+            ),
+            Some(kind) if counted => record.error(kind),
+            Some(_) => record.error_of_warmup(),
         }
         true
     }
 
-    /// Records the response to an operation that counts.
+    /// Records the response to an operation that counts, except for its outcome and its time.
     #[inline]
     fn ended(
         &mut self,
@@ -109,23 +118,18 @@ impl<'a> ResponseCounters<'a> {
         let expected = self.shared.expected_length().unwrap_or(0);
         record.add(count::EXPECTED_BODY_BYTES, expected);
         record.add(count::COMPARED, u64::from(answered.sum.is_some()));
-        let service_ns = answered.now - operation.sent;
         if let Some(checks) = &mut self.checks {
             let complete = ResponseView {
                 status: answered.status,
                 length: answered.body,
-                service_ns,
+                service_ns: answered.now - operation.sent,
                 captured,
             };
             checks.record(record, complete, kind.is_none());
         }
-        if let Some(kind) = kind {
-            return record.error(kind);
+        if kind.is_none() {
+            self.phases(record, answered);
         }
-        record.ok();
-        record.value(RESPONSE, answered.now - operation.at);
-        record.value(SERVICE, service_ns);
-        self.phases(record, answered);
     }
 
     #[inline]

@@ -96,6 +96,7 @@ impl Driver for HttpLoad {
                 reuses_connections: settings.keep_alive,
                 ..inputs
             },
+            objective_series: vec![spec::RESPONSE, spec::SERVICE],
             longest: settings.timeout,
             opening,
             busy_waits: settings.pacing == Pacing::Spin,

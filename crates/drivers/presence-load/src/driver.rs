@@ -44,6 +44,7 @@ impl Driver for PresenceLoad {
                     .filter(|_| findings::is_undisturbed(plan)),
                 ..inputs
             },
+            objective_series: vec![spec::HEARTBEAT, spec::SERVICE],
             longest: settings.ack_timeout,
             opening: Some(settings.opening()),
             busy_waits: settings.timer == crate::settings::Timer::Spin,

@@ -317,12 +317,10 @@ impl<'a> Users<'a> {
         self.open -= 1;
         self.open_counted -= u64::from(is_counted);
         match (outcome, is_counted) {
-            (Ok(()), true) => {
-                state.record.ok();
-                state.record.value(HEARTBEAT, now - change.at);
-                state.record.value(SERVICE, now - change.sent);
-            }
-            (Ok(()), false) => state.record.ok_of_warmup(1),
+            (Ok(()), _) => state.record.ok_with(
+                is_counted,
+                [(HEARTBEAT, now - change.at), (SERVICE, now - change.sent)],
+            ),
             (Err(kind), true) => state.record.error(kind),
             (Err(_), false) => state.record.error_of_warmup(),
         }

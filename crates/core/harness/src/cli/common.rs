@@ -42,6 +42,9 @@ pub struct Common {
     /// Start this many daemons, which share the load [default: 1, or the plan's number]
     #[arg(long, value_name = "N", value_parser = load::number::whole::<u64>)]
     pub instances: Option<u64>,
+    /// Count the operations that meet an objective. It is added to the plan's
+    #[arg(long, value_name = "TEXT")]
+    pub objective: Vec<String>,
     /// Require a threshold. It is added to the plan's; exit code 4 if missed
     #[arg(long, value_name = "TEXT")]
     pub threshold: Vec<String>,

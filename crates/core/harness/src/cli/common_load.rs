@@ -23,6 +23,9 @@ pub(super) struct CommonLoad {
     /// Wait at most this long for operations that are open when the load ends [default: chosen by the driver]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     drain: Option<Duration>,
+    /// Do not start an operation of a rate that has been due for longer than this; it counts as missed [default: unlimited]
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
+    deadline: Option<Duration>,
     /// Set the random seed [default: 0]
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
@@ -38,6 +41,7 @@ impl CommonLoad {
         let timeline = &mut plan.timeline;
         timeline.warmup = self.warmup.unwrap_or(timeline.warmup);
         timeline.drain = self.drain.unwrap_or(timeline.drain);
+        plan.deadline = self.deadline.or(plan.deadline);
         plan.seed = self.seed.unwrap_or(plan.seed);
     }
 }

@@ -148,11 +148,15 @@ pub fn command<D: DriverCli>() -> Command {
     let command = command.mut_arg("daemon", |arg| arg.help(daemon));
     let mut series = D::SPEC.series.iter();
     let headline = series.find(|series| series.role == SeriesRole::Headline);
+    let headline = headline.map_or("lag", |series| &series.name);
     let threshold = format!(
-        "Require a threshold, such as \"{}.p99 <= 50ms\". It is added to the plan's; exit code 4 if missed",
-        headline.map_or("lag", |series| &series.name)
+        "Require a threshold, such as \"{headline}.p99 <= 50ms\". It is added to the plan's; exit code 4 if missed"
     );
     let command = command.mut_arg("threshold", |arg| arg.help(threshold));
+    let objective = format!(
+        "Count the operations that meet an objective, such as \"{headline} < 200ms\". It is added to the plan's. Operations that meet all objectives are the goodput: a rate, and a share of all due operations"
+    );
+    let command = command.mut_arg("objective", |arg| arg.help(objective));
     let command = variables::add(D::adapt(command), &D::SPEC.driver, D::PROGRAM.renamed);
     let command = help::with_lengths(command, D::PROGRAM.main);
     let about = D::PROGRAM.about.split("\n\n").next().unwrap_or_default();
@@ -252,6 +256,7 @@ pub fn job<D: DriverCli>(mut typed: ArgMatches) -> Result<Job<D::Config>, Failur
     shared.apply(&mut plan);
     D::apply(&options, &mut plan)?;
     plan.instances = common.instances.unwrap_or(plan.instances);
+    plan.objectives.extend(common.objective.iter().cloned());
     plan.thresholds.extend(common.threshold.iter().cloned());
     plan = plan.with_settings(&common.set)?;
     plan.measure_the_stages();

@@ -119,6 +119,7 @@ fn turn<H: AsyncHandler>(
 fn start_due<H: AsyncHandler>(handler: &H, state: &mut LoopState<H::Timer>) -> u64 {
     for _ in 0..state.options.starts_per_turn {
         if !handler.can_start(state) {
+            state.hold();
             return u64::MAX;
         }
         match state.next_start() {

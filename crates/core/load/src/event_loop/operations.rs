@@ -194,6 +194,10 @@ impl<C> Clients<C> {
     fn hand_out<T>(&mut self, state: &LoopState<T>) {
         for (index, group) in self.groups.iter_mut().enumerate() {
             while let Some(start) = group.waiting.front().copied() {
+                if state.sheds(start.at, clock::now()) {
+                    group.waiting.pop_front();
+                    continue;
+                }
                 let slot = group.free.pop().or_else(|| {
                     let opens = group.grows && self.busy < state.descriptors;
                     opens.then(|| {
@@ -245,15 +249,16 @@ impl<O: Operations> Engine<'_, O> {
             }
             return clients.groups[slot.group].free.push(slot);
         };
-        clients.open -= u64::from(operation.is_measured());
-        match (&operation.record, outcome) {
-            (Some(record), Ok(())) => {
-                record.value(self.response, now.saturating_sub(operation.start.at));
-                record.ok();
+        let is_measured = operation.is_measured();
+        clients.open -= u64::from(is_measured);
+        match outcome {
+            Ok(()) => {
+                let response_ns = now.saturating_sub(operation.start.at);
+                let times = [(self.response, response_ns)];
+                state.record.ok_with(is_measured, times);
             }
-            (Some(record), Err(kind)) => record.error(kind),
-            (None, Ok(())) => state.record.ok_of_warmup(1),
-            (None, Err(_)) => state.record.error_of_warmup(),
+            Err(kind) if is_measured => state.record.error(kind),
+            Err(_) => state.record.error_of_warmup(),
         }
         let group = &mut clients.groups[slot.group];
         group

@@ -94,6 +94,10 @@ pub struct LoopState<T> {
     opening: WorkerOpening,
     cancellation: Arc<Cancellation>,
     second_ends: u64,
+    /// Time after which an operation that is due is too late to start, nanoseconds.
+    deadline_ns: u64,
+    /// True while due operations wait for the daemon, because the handler can't start any.
+    is_held: bool,
     /// Missed operations that are counted already.
     missed: u64,
     is_woken: bool,
@@ -115,6 +119,8 @@ impl<T> LoopState<T> {
             opening: worker.opening,
             cancellation: worker.cancellation,
             second_ends: 0,
+            deadline_ns: worker.deadline_ns,
+            is_held: false,
             missed: 0,
             is_woken: false,
         }
@@ -132,21 +138,64 @@ impl<T> LoopState<T> {
         }
     }
 
-    /// Takes the next operation that is due, and records its begin and its lateness.
+    /// Takes the next operation that is due, and records its begin and its lateness. Those that are too late are missed.
     ///
     /// # Errors
     /// The time at which to look for the next one.
     pub(super) fn next_start(&mut self) -> Result<Start, u64> {
-        match self.pacer.poll(self.now) {
-            Tick::Ready(start) => {
-                if let Some(late) = start.lag.filter(|_| self.phases.counts(start.at)) {
-                    self.record.lag(late);
+        loop {
+            let start = match self.pacer.poll(self.now) {
+                Tick::Ready(start) => start,
+                Tick::Wait(due) => {
+                    self.is_held = false;
+                    return Err(self.options.pacing.wake_at(due));
                 }
-                self.begin(start);
-                Ok(start)
+                Tick::Over => return Err(u64::MAX),
+            };
+            // Clients of a closed loop and bursts count from now, and are never late.
+            if self.is_late(start.at, self.now) {
+                self.shed(start.at, self.is_held);
+                continue;
             }
-            Tick::Wait(due) => Err(self.options.pacing.wake_at(due)),
-            Tick::Over => Err(u64::MAX),
+            if let Some(late) = start.lag.filter(|_| self.phases.counts(start.at)) {
+                self.record.lag(late);
+            }
+            self.begin(start);
+            return Ok(start);
+        }
+    }
+
+    /// Registers that due operations wait for the daemon: the handler can't start any before an event or a timer.
+    pub(super) fn hold(&mut self) {
+        self.is_held = self.has_deadline();
+    }
+
+    /// Returns true if the plan limits how long an operation may wait for its start. A handler then takes only
+    /// operations that begin at once, or asks [`sheds`](Self::sheds) before it begins one.
+    #[must_use]
+    pub fn has_deadline(&self) -> bool {
+        self.deadline_ns < u64::MAX
+    }
+
+    /// Returns true if an operation that a handler took, and that counts from `at`, is too late to begin at `now`; its
+    /// client had to wait for the daemon. It is then counted as missed.
+    #[must_use]
+    pub fn sheds(&self, at: u64, now: u64) -> bool {
+        let is_late = self.is_late(at, now);
+        if is_late {
+            self.shed(at, true);
+        }
+        is_late
+    }
+
+    fn is_late(&self, at: u64, now: u64) -> bool {
+        now.saturating_sub(at) > self.deadline_ns
+    }
+
+    fn shed(&self, at: u64, is_held: bool) {
+        if self.phases.counts(at) {
+            self.record.add(Counter::MISSED, 1);
+            self.record.add(Counter::MISSED_WAITING, u64::from(is_held));
         }
     }
 
@@ -237,7 +286,9 @@ impl<T> LoopState<T> {
     /// Nothing is counted twice.
     pub fn count_missed(&mut self, waiting: u64) {
         let missed = self.pacer.missed(clock::now());
-        let more = waiting + missed - self.missed;
+        let of_schedule = missed - self.missed;
+        let held = if self.is_held { of_schedule } else { 0 };
+        let (more, waiting) = (waiting + of_schedule, waiting + held);
         self.missed = missed;
         if more > 0 {
             self.record.count(Counter::MISSED, more);

@@ -54,6 +54,7 @@ impl Run {
             pacer: Pacer::new(phases.begin, phases.end, vec![schedule]),
             record: record.clone(),
             phases,
+            deadline_ns: u64::MAX,
             origin_unix_ns: 0,
             opening: WorkerOpening::new(None),
             cancellation: Arc::clone(&cancellation),

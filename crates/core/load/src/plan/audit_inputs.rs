@@ -2,10 +2,13 @@
 
 use std::time::Duration;
 
-use measure::result::{AuditInputs, PlannedPhases, StagedGroup};
+use measure::result::{AuditInputs, PlannedPhases, RateStep, StagedGroup};
 
 use super::{Group, Plan, PlannedStage};
-use crate::schedule::Schedule;
+use crate::schedule::{Arrival, Schedule};
+
+/// Fewest steps of a rate that make a curve.
+const FEWEST_STEPS: usize = 3;
 
 impl<D> Plan<D> {
     /// Returns the seconds of load and its stages, and the number of users if each group is a closed loop. The driver
@@ -25,8 +28,46 @@ impl<D> Plan<D> {
                 .iter()
                 .filter_map(|group| group.staged_group(planned))
                 .collect(),
+            steps: self.rate_steps(),
             ..AuditInputs::default()
         }
+    }
+
+    /// Returns the measured steps of the only group's rate while it rises, or none if there are too few for a curve.
+    fn rate_steps(&self) -> Vec<RateStep> {
+        let group = match self.groups.as_slice() {
+            [group] if group.is_open_loop() => group,
+            _ => return Vec::new(),
+        };
+        let mut steps: Vec<RateStep> = Vec::new();
+        let (mut begin, warmup) = (0.0, self.timeline.warmup.as_secs_f64());
+        for stage in group.rate_stages(self.planned()) {
+            let end = begin + stage.over.as_secs_f64();
+            let (from_s, highest) = (
+                f64::max(begin, warmup),
+                steps.last().map_or(0.0, |last| last.per_s),
+            );
+            if stage.to < highest {
+                break;
+            }
+            if stage.from == stage.to && end > from_s {
+                match steps.last_mut() {
+                    Some(last) if last.per_s == stage.to => last.to_s = end,
+                    _ if stage.to > 0.0 => steps.push(RateStep {
+                        from_s,
+                        to_s: end,
+                        per_s: stage.to,
+                        is_random: group.arrival == Arrival::Poisson,
+                    }),
+                    _ => {}
+                }
+            }
+            begin = end;
+        }
+        if steps.len() < FEWEST_STEPS {
+            steps.clear();
+        }
+        steps
     }
 
     /// Returns the seconds until all ramps are over, or `None` if a group has stages or ends by itself.
@@ -174,7 +215,6 @@ impl Group {
 mod tests {
     use super::super::Timeline;
     use super::*;
-    use crate::schedule::Arrival;
 
     const fn s(seconds: u64) -> Duration {
         Duration::from_secs(seconds)
@@ -297,5 +337,77 @@ mod tests {
         assert_eq!(inputs(&[staged(4), staged(6)]).load_s, Some(6.0));
         assert_eq!(inputs(&[staged(40)]).load_s, Some(10.0));
         assert_eq!(inputs(&[staged(4), group(1, 0)]).load_s, Some(10.0));
+    }
+
+    /// Plans of a warm-up of 2 s, and 8 s that are measured.
+    #[test]
+    fn steps_of_a_rate_are_the_times_in_which_it_stays_the_same_while_it_rises() {
+        let steps = |rates: &[(f64, u64)]| -> Vec<(f64, f64, f64)> {
+            let stages = rates.iter();
+            let stages = stages.map(|(rate, over)| PlannedStage::to_rate(*rate, s(*over)));
+            let staged = Group {
+                stages: stages.collect(),
+                ..group(0, 0)
+            };
+            let steps = inputs(&[staged]).steps.into_iter();
+            steps
+                .map(|step| (step.from_s, step.to_s, step.per_s))
+                .collect()
+        };
+        let (first, second, third) = ((10.0, 0), (20.0, 0), (30.0, 0));
+        let at = |(rate, _): (f64, u64), over| (rate, over);
+        let all = [
+            first,
+            at(first, 4),
+            second,
+            at(second, 3),
+            third,
+            at(third, 3),
+        ];
+        assert_eq!(
+            steps(&all),
+            [(2.0, 4.0, 10.0), (4.0, 7.0, 20.0), (7.0, 10.0, 30.0)]
+        );
+        // A step that is over before the measured time leaves two; and so does a rate that falls.
+        let early = [
+            first,
+            at(first, 2),
+            second,
+            at(second, 4),
+            third,
+            at(third, 4),
+        ];
+        assert_eq!(steps(&early), []);
+        let fallen = [
+            second,
+            at(second, 4),
+            third,
+            at(third, 3),
+            first,
+            at(first, 3),
+        ];
+        assert_eq!(steps(&fallen), []);
+        // Two stages of one rate are one step, and the rise between two steps is none.
+        let gentle = [
+            at(first, 1),
+            at(first, 2),
+            at(first, 2),
+            at(second, 1),
+            at(second, 2),
+            at(third, 1),
+            at(third, 1),
+        ];
+        assert_eq!(
+            steps(&gentle),
+            [(2.0, 5.0, 10.0), (6.0, 8.0, 20.0), (9.0, 10.0, 30.0)]
+        );
+        assert_eq!(
+            inputs(&[Group {
+                rate: Some(5.0),
+                ..group(0, 0)
+            }])
+            .steps,
+            []
+        );
     }
 }

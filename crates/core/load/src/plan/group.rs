@@ -62,6 +62,12 @@ impl Group {
         self.is_used_once() && self.ramp.is_zero()
     }
 
+    /// Returns true if none of its operations has a due time that a start could be late for: clients of a closed loop, or
+    /// clients that begin all at once.
+    pub(super) fn is_unpaced(&self) -> bool {
+        self.is_closed() && (!self.is_used_once() || self.is_burst())
+    }
+
     /// Returns the expected time from the begin of the load to the last start, if one operation takes `duration`.
     #[must_use]
     pub fn expected_last_start(&self, planned: Duration, duration: Duration) -> Duration {

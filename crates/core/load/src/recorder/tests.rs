@@ -296,3 +296,52 @@ fn response_times_are_held_against_the_times_that_they_were_due() {
     assert_eq!(line.points, 9);
     assert!((line.slope + 1.0).abs() < 1e-6, "{line:?}");
 }
+
+/// Records operations with times of two series, and returns the goodput of all seconds and of the measured time.
+fn goodput(objectives: &[(usize, u64)], times: &[(bool, u64, u64)]) -> (Option<u64>, u64) {
+    let (send, mut sent) = tokio::sync::mpsc::unbounded_channel();
+    let (_give, take) = std::sync::mpsc::channel();
+    let cancellation = Arc::new(Cancellation::new().unwrap());
+    let objectives: Vec<Objective> = objectives
+        .iter()
+        .map(|(series, limit_ns)| Objective {
+            series: Series(*series),
+            limit_ns: *limit_ns,
+        })
+        .collect();
+    let record = Recorder::new(0, 0, Tally::new(SERIES), &[], send, take)
+        .measuring(endless(0), &cancellation, Series(0))
+        .with_objectives(&objectives);
+    record.tick(1);
+    for (is_counted, one, two) in times {
+        record.ok_with(*is_counted, [(Series(0), *one), (Series(1), *two)]);
+    }
+    record.error("failed");
+    record.unfinished();
+    record.finish(Ok(()));
+    let tally = sent.try_recv().unwrap().tally;
+    let counted = times.iter().filter(|(is_counted, ..)| *is_counted).count() as u64;
+    assert_eq!(tally.counted(OK), counted);
+    assert_eq!(tally.distribution(Series(1)).len(), counted);
+    let measured = tally.measured.counts.get(GOODPUT).copied();
+    (tally.counts.get(GOODPUT).copied(), measured.unwrap_or(0))
+}
+
+#[test]
+fn an_operation_that_meets_all_objectives_is_goodput() {
+    let times = [
+        (true, 99, 49),
+        (true, 100, 49),
+        (true, 99, 50),
+        (true, 1, u64::MAX - 1),
+        // Of the warm-up: in no total, and in the rate of the measured time.
+        (false, 99, 49),
+        (false, 100, 1),
+    ];
+    assert_eq!(goodput(&[(0, 100), (1, 50)], &times), (Some(1), 2));
+    assert_eq!(goodput(&[(0, 100)], &times), (Some(3), 4));
+    // The lower of two limits holds.
+    assert_eq!(goodput(&[(1, 50), (1, 1_000)], &times), (Some(2), 4));
+    assert_eq!(goodput(&[(0, 1)], &times), (Some(0), 0), "shown as 0");
+    assert_eq!(goodput(&[], &times), (None, 0));
+}

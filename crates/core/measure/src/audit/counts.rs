@@ -2,8 +2,10 @@
 //! and the daemon's.
 
 use super::AuditRow;
+use crate::objective::Objective;
 use crate::result::RunResult;
 use crate::spec::CounterRole;
+use crate::tally::{GOODPUT, HIGHEST_NS};
 use crate::units;
 use crate::warning::Kind;
 
@@ -138,6 +140,48 @@ pub(super) fn operations(result: &RunResult) -> Option<AuditRow> {
         "the driver's counters are inconsistent: its figures do not cover exactly the operations that it started",
     );
     (operations.started > 0 || ended > 0).then(|| row.reported_as(Kind::CountsDisagree))
+}
+
+/// Compares the operations that met the objectives with those that succeeded, and with the recorded times above the
+/// limits, which do not tell the operations apart.
+pub(super) fn goodput(result: &RunResult) -> Option<AuditRow> {
+    let objectives: Vec<&str> = result.objectives().collect();
+    let ok = result.operations.ok;
+    let (mut least, mut most) = (ok, ok);
+    for text in &objectives {
+        let values = Objective::parse(text, &result.spec).ok().and_then(|own| {
+            let name = &result.spec.series.get(own.series.0)?.name;
+            let values = result.series(name)?.distribution().ok()?;
+            Some((own.limit_ns, values))
+        });
+        // Without a time of every operation, the times say nothing about the rest.
+        let Some((limit, values)) = values.filter(|(_, values)| values.len() >= ok) else {
+            least = 0;
+            continue;
+        };
+        let histogram = values.histogram();
+        // The values in the bucket of the limit lie on both sides of it.
+        let above = histogram.count_between(limit, HIGHEST_NS);
+        let surely_above =
+            histogram.count_between(histogram.next_non_equivalent(limit), HIGHEST_NS);
+        least = least.saturating_sub(above);
+        if values.len() == ok {
+            most = most.min(ok - surely_above);
+        }
+    }
+    let found = result.count(GOODPUT);
+    let expected = match least {
+        least if least < most => format!("{} to {}", units::count(least), units::count(most)),
+        _ => units::count(most),
+    };
+    let row = AuditRow::new(
+        "operations that met the objectives",
+        expected,
+        units::count(found),
+        (least..=most).contains(&found),
+        "the driver did not compare every operation with the objectives: its goodput does not count",
+    );
+    (!objectives.is_empty()).then_some(row)
 }
 
 /// Compares the driver's counts with the daemon's.

@@ -13,6 +13,7 @@ mod heat_map;
 mod memory;
 mod over_time;
 mod percentiles;
+mod ramp;
 mod ratios;
 mod timeline;
 
@@ -46,6 +47,7 @@ pub(super) fn draw(comparison: &Comparison<'_>, charts: &Charts) -> Result<Vec<G
         Charts::Levels if comparison.only_run().is_some() => Vec::new(),
         Charts::Levels => vec![Group::shown(by_level::draw(comparison))],
         Charts::Ratios => vec![Group::shown(ratios::draw(comparison))],
+        Charts::Ramp => vec![Group::shown(ramp::draw(comparison))],
         Charts::Memory => vec![Group::shown([memory::draw(comparison)])],
         Charts::Level(level) => of_level(comparison, level)?,
     };

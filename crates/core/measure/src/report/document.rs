@@ -32,6 +32,8 @@ pub(super) enum Charts {
     Memory,
     /// The headline figure and the rates, by level.
     Levels,
+    /// Latency and served rate against the offered rate.
+    Ramp,
     /// All charts of a level.
     Level(String),
 }

@@ -12,6 +12,7 @@ mod latency;
 mod level;
 mod memory;
 mod overview;
+mod ramp;
 mod resources;
 mod shards;
 mod thresholds_and_faults;
@@ -22,7 +23,9 @@ mod warnings;
 pub(super) use answer::{COMMAND, facts as answer};
 pub(super) use memory::{Slope, slopes};
 pub(super) use overview::{common_level, compared};
+pub(super) use ramp::knee_of;
 pub(super) use shards::sentence as shards;
+pub(super) use throughput::goodput;
 pub(super) use verdict::{measured, title};
 pub(super) use warnings::all as all_warnings;
 
@@ -46,6 +49,7 @@ const SECTIONS: &[(For, Build)] = &[
     (For::Several, overview::sections),
     (For::Several, throughput::sections),
     (For::Any, connections::sections),
+    (For::Any, ramp::sections),
     (For::Several, latency::sections),
     (For::Several, memory::sections),
     (For::Several, resources::cpu),

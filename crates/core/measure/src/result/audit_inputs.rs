@@ -38,6 +38,9 @@ pub struct AuditInputs {
     /// The groups with stages that only time ends.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub staged: Vec<StagedGroup>,
+    /// The steps of a rate that rises, if there are at least three.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub steps: Vec<RateStep>,
     /// CPU use of the driver's busiest worker over the run, percent of a core.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worker_cpu_pct: Option<f64>,
@@ -74,6 +77,19 @@ pub struct StagedGroup {
     pub planned_s: f64,
     /// Seconds at the end of the stages in which no operation is due.
     pub idle_tail_s: f64,
+}
+
+/// A step of a rate that rises: a time of the measured load in which the rate stays the same.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RateStep {
+    /// Its begin, seconds from the start of the load.
+    pub from_s: f64,
+    /// Its end, seconds from the start of the load.
+    pub to_s: f64,
+    /// Operations due per second.
+    pub per_s: f64,
+    /// True if arrivals are random, so that their number varies.
+    pub is_random: bool,
 }
 
 /// The phase in which connections are opened before the load. The seconds of a run count from the start of this phase.

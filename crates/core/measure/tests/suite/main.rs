@@ -10,6 +10,7 @@ mod http;
 mod intact;
 mod memory;
 mod properties;
+mod ramp;
 mod reports;
 mod schema;
 mod suites;

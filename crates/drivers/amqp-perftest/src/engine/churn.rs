@@ -272,6 +272,9 @@ impl ChurnClients {
             let (Some(start), Some(starts)) = (self.waiting.pop_front(), &self.starts) else {
                 return;
             };
+            if shared.sheds(start.at, clock::now()) {
+                continue;
+            }
             // A client always receives it: no client ends before its worker.
             let _ = starts.send(start);
             self.free -= 1;
@@ -307,25 +310,20 @@ impl ChurnClients {
         shared: &LoopState<()>,
     ) {
         let record = &shared.record;
-        if !shared.phases.counts(start.at) {
-            match done {
-                Ok(_) => {
-                    record.count_of_warmup(count::CHURNED, 1);
-                    record.ok_of_warmup(1);
-                }
-                Err(_) => record.error_of_warmup(),
-            }
-            return record.count(count::WARMUP, 1);
-        }
-        self.open -= 1;
+        let is_counted = shared.phases.counts(start.at);
+        self.open -= u64::from(is_counted);
+        record.add(count::WARMUP, u64::from(!is_counted));
         match done {
             Ok((opened, ended)) => {
-                record.value(CHURN, ended.saturating_sub(start.at));
-                record.value(OPEN, opened.saturating_sub(begun));
-                record.count(count::CHURNED, 1);
-                record.ok();
+                record.count_of(is_counted, count::CHURNED, 1);
+                let times = [
+                    (CHURN, ended.saturating_sub(start.at)),
+                    (OPEN, opened.saturating_sub(begun)),
+                ];
+                record.ok_with(is_counted, times);
             }
-            Err(kind) => record.error(kind),
+            Err(kind) if is_counted => record.error(kind),
+            Err(_) => record.error_of_warmup(),
         }
     }
 }

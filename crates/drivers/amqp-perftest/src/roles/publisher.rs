@@ -206,10 +206,12 @@ impl Publisher {
         if self.unsent.is_empty() {
             return;
         }
-        let now = now();
-        state.record.ok_many(self.unsent.len() as u64);
+        let (now, record) = (now(), &state.record);
+        record.ok_many(self.unsent.len() as u64);
         for start in self.unsent.drain(..) {
-            state.record.value(PUBLISH, now.saturating_sub(start));
+            let ns = now.saturating_sub(start);
+            record.value(PUBLISH, ns);
+            record.goodput(true, u64::from(record.meets(PUBLISH, ns)));
         }
     }
 
@@ -286,8 +288,10 @@ impl Publisher {
         }
         let ok = u64::from(!run.ends_at_arrival() && !ended);
         record.count_of(counts, count::CONFIRMED, 1);
+        let ns = now.saturating_sub(start);
+        record.goodput(counts, ok & u64::from(record.meets(CONFIRM, ns)));
         if counts {
-            record.value(CONFIRM, now.saturating_sub(start));
+            record.value(CONFIRM, ns);
             record.ok_many(ok);
         } else {
             record.ok_of_warmup(ok);

@@ -64,6 +64,7 @@ pub(crate) fn worker() -> (Worker, Recorded) {
         pacer: Pacer::new(phases.begin, phases.end, Vec::new()),
         record: record.clone(),
         phases,
+        deadline_ns: u64::MAX,
         origin_unix_ns: ORIGIN,
         opening: WorkerOpening::new(None),
         cancellation: Arc::new(Cancellation::new().unwrap()),

@@ -6,6 +6,7 @@
 use std::os::fd::OwnedFd;
 
 use load::recorder::Recorder;
+use measure::tally::Series;
 use nix::errno::Errno;
 
 use super::OK;
@@ -26,6 +27,8 @@ pub(crate) struct Stream {
     pub(crate) counted: bool,
     /// True if its times count as well.
     timed: bool,
+    /// True if its times so far meet the objectives of the plan.
+    pub(crate) meets: bool,
     /// The reading behaviour of its client.
     pub(crate) reads: Reads,
     /// Index of the daemon that it was handed to.
@@ -88,6 +91,7 @@ impl Stream {
             handoff: Some(handoff),
             counted: attempt.counted,
             timed: attempt.timed,
+            meets: true,
             reads: attempt.reads,
             endpoint: attempt.endpoint,
             reader: Reader::default(),
@@ -155,28 +159,33 @@ impl Stream {
         let records = piece.as_ref().map_or(0, |piece| piece.records);
         record.count_of(self.counted, count::BYTES, bytes.len() as u64);
         record.count_of(self.counted, count::EVENTS, u64::from(records));
-        if self.timed {
-            if first {
-                record.value(FIRST_BYTE, now - self.handed);
-            }
-            if records > 0 {
-                match before {
-                    0 => record.value(FIRST_EVENT, now - self.start),
-                    _ => record.value(GAP, now - self.event),
-                }
-                // Records of one read have come together.
-                (1..records).for_each(|_| record.value(GAP, 1));
-            }
+        if first {
+            self.value(FIRST_BYTE, now - self.handed, record);
         }
         if records > 0 {
+            match before {
+                0 => self.value(FIRST_EVENT, now - self.start, record),
+                _ => self.value(GAP, now - self.event, record),
+            }
+            // Records of one read have come together.
+            (1..records).for_each(|_| self.value(GAP, 1, record));
             self.event = now;
         }
         piece
     }
 
+    /// Compares a time with the objectives, and records it if the times of the stream count.
+    #[inline]
+    fn value(&mut self, series: Series, ns: u64, record: &Recorder) {
+        self.meets &= record.meets(series, ns);
+        if self.timed {
+            record.value(series, ns);
+        }
+    }
+
     /// Returns the outcome once the daemon has closed the stream at `now`. Records the time of a complete one.
     pub(super) fn closed(
-        &self,
+        &mut self,
         now: u64,
         shared: &Shared,
         expected: &mut Expected,
@@ -193,14 +202,12 @@ impl Stream {
             return Fault::Order.kind();
         }
         expected.stream_ended();
-        if self.timed {
-            let took = now - self.handed;
-            record.value(STREAM, took);
-            if let Some(nominal) = shared.nominal_ns {
-                match took.checked_sub(nominal) {
-                    Some(drift) => record.value(DRIFT, drift.max(1)),
-                    None => record.count(count::EARLY, 1),
-                }
+        let took = now - self.handed;
+        self.value(STREAM, took, record);
+        if let Some(nominal) = shared.nominal_ns.filter(|_| self.timed) {
+            match took.checked_sub(nominal) {
+                Some(drift) => record.value(DRIFT, drift.max(1)),
+                None => record.count(count::EARLY, 1),
             }
         }
         if self.counted {

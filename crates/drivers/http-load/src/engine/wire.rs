@@ -105,8 +105,8 @@ impl Handler for WireWorker<'_> {
         }
     }
 
-    fn can_start(&self, _: &Context<Self>) -> bool {
-        self.clients.can_start()
+    fn can_start(&self, cx: &Context<Self>) -> bool {
+        self.clients.can_start(&cx.state, self.idle.len())
     }
 
     fn ready(&mut self, id: Id, event: Event, cx: &mut Context<Self>) {

@@ -109,9 +109,14 @@ impl<'a> Clients<'a> {
         self.open
     }
 
-    /// Returns false if new clients must wait until earlier ones are answered.
-    pub(crate) fn can_start(&self) -> bool {
-        !self.ramp.is_reached()
+    /// Returns false if new clients must wait until earlier ones are answered, or if an operation with a deadline would
+    /// wait for a connection, because none of the `idle` ones is there and none may be opened for it.
+    pub(crate) fn can_start(&self, state: &LoopState<Retry>, idle: usize) -> bool {
+        let has_room = || {
+            self.pool
+                .opens_on_demand(self.established + self.connecting)
+        };
+        !self.ramp.is_reached() && (!state.has_deadline() || idle > 0 || has_room())
     }
 
     /// Returns true if no operation is open, and no client is about to go on.

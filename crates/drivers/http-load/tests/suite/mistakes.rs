@@ -37,6 +37,26 @@ fn a_wrong_option_is_named_with_its_remedy() {
                 ],
                 &["--listen", "such as 10.0.0.5"],
             ),
+            refused(
+                &["-c", "5", "--deadline", "1s", URL],
+                &["deadline (--deadline)", "closed loop", "give a rate"],
+            ),
+            refused(
+                &["-R", "5", "--deadline", "0s", URL],
+                &["deadline (--deadline)", "longer than 0"],
+            ),
+            refused(
+                &["-R", "5", "--objective", "connecting < 1ms", URL],
+                &["objectives[0] (--objective)", "use response or service"],
+            ),
+            refused(
+                &["-R", "5", "--objective", "latency < 1ms", URL],
+                &["no series `latency`", "use one of response, service"],
+            ),
+            refused(
+                &["-R", "5", "--threshold", "goodput.pct >= 99", URL],
+                &["thresholds[0] (--threshold)", "--objective \"response <"],
+            ),
             refused(&["--xyz", URL], &["'--xyz'", "tip: --help lists all"]),
             refused(&["-R", "0", URL], &["--rate", "above 0"]),
             refused(&["-R", "fast", URL], &["--rate", "500", "10k"]),

@@ -131,3 +131,92 @@ fn a_server_that_becomes_slower_has_no_steady_state() {
     );
     assert!(ran.result.warned().contains(&"NoSteadyState"), "{warning}");
 }
+
+/// Every other request is held for as long as the limit, so no more than half of them meet the objective, whatever the
+/// machine adds.
+#[test]
+fn requests_that_meet_the_objectives_are_the_goodput() {
+    let requests = AtomicU64::new(0);
+    let server = peer::serve(move |stream| {
+        answer_each(stream, |_| {
+            if requests.fetch_add(1, Ordering::Relaxed) % 2 == 1 {
+                thread::sleep(Duration::from_millis(300));
+            }
+            OK
+        })
+    });
+    let url = format!("http://{server}/");
+    let load = "-c 40 -R 100 -d 2s --warmup 500ms";
+    let objectives = [
+        "--objective",
+        "response < 300ms",
+        "--objective",
+        "service <= 59m",
+        "--threshold",
+        "goodput.pct <= 55",
+        "--threshold",
+        "goodput >= 100",
+        &url,
+    ];
+    let load: Vec<&str> = load.split(' ').collect();
+    let ran = program(&load).args(objectives).run();
+    adds_up(&ran, Some(200));
+    let goodput = ran.result.count("goodput");
+    assert!((1..=110).contains(&goodput), "{goodput}");
+    let met = |index: usize| &ran.result["thresholds"][index]["met"];
+    assert_eq!((met(0), met(1), ran.code), (&true.into(), &false.into(), 4));
+    // The audit compares the goodput with the histogram of the times.
+    assert!(ran.result.warning("Audit").is_none(), "{}", ran.stdout);
+    assert!(ran.stdout.contains("\n  goodput "), "{}", ran.stdout);
+}
+
+/// One request is held for 700 ms, and all others behind it. What has been due for more than 100 ms by then is missed.
+#[test]
+fn a_stall_of_the_server_sheds_what_is_due_for_longer_than_the_deadline() {
+    for engine in [&[][..], &["--engine", "hyper"]] {
+        let requests = AtomicU64::new(0);
+        let one_at_a_time = Mutex::new(());
+        let server = peer::serve(move |stream| {
+            answer_each(stream, |_| {
+                let _one = one_at_a_time.lock().unwrap();
+                if requests.fetch_add(1, Ordering::Relaxed) == 200 {
+                    thread::sleep(Duration::from_millis(700));
+                }
+                OK
+            })
+        });
+        let url = format!("http://{server}/");
+        let load = "-c 4 -R 400 -d 2s --warmup 0s --deadline 100ms";
+        let load: Vec<&str> = load.split(' ').collect();
+        let ran = program(&load).args(engine).args([&url]).run();
+        adds_up(&ran, Some(800));
+        let [started, ok, missed] = ["started", "ok", "missed"].map(|of| ran.result.operations(of));
+        assert_eq!(ok, started, "{}", ran.stdout);
+        // 600 ms at 400/s; a busy machine adds stalls of its own.
+        assert!(missed >= 200, "{missed} missed: {}", ran.stdout);
+        assert!(ran.result.count("missed_waiting") >= 200, "{}", ran.stdout);
+        let sentence = ran.result["plan_sentence"].to_string();
+        assert!(
+            sentence.contains("missed if not started within 100ms"),
+            "{sentence}"
+        );
+    }
+}
+
+/// The server answers at most 100 requests in a second.
+#[test]
+fn a_rate_that_rises_in_steps_shows_the_last_one_that_was_held() {
+    let url = format!("http://{}/", slow());
+    let stages = "0s:10,4s:10,0s:20,4s:20,0s:400,4s:400";
+    let load = ["-c", "10", "--rate-stage", stages, "--warmup", "0s"];
+    let objective = ["--objective", "response < 1s", "--drain", "1s"];
+    let ran = program(&load).args(objective).args([&url]).run();
+    let steps = ran.result["facts"]["steps"].as_array().unwrap();
+    let rates: Vec<f64> = steps
+        .iter()
+        .map(|step| step["per_s"].as_f64().unwrap())
+        .collect();
+    assert_eq!(rates, [10.0, 20.0, 400.0]);
+    let knee = "knee      20.0/s was held, and 400/s was not: served ";
+    assert!(ran.stdout.contains(knee), "{}", ran.stdout);
+}

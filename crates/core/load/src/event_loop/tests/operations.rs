@@ -22,6 +22,8 @@ struct Toy {
     /// Operations hang; once this many do, the run is canceled.
     hang: Option<u64>,
     cancellation: RefCell<Option<Arc<Cancellation>>>,
+    /// Milliseconds after which an operation is too late to start.
+    deadline_ms: Option<u64>,
     /// Operations that ran, of the warm-up and of the measured time.
     ran: [Cell<u64>; 2],
 }
@@ -77,7 +79,8 @@ async fn drive(toy: &Toy, schedule: Schedule, times_ms: [u64; 3], clients: u64) 
             Duration::from_millis(times_ms[2]),
         )
     };
-    let (worker, run) = Run::with_phases(schedule, Phases::new(timeline, clock::now()));
+    let (mut worker, run) = Run::with_phases(schedule, Phases::new(timeline, clock::now()));
+    worker.deadline_ns = toy.deadline_ms.map_or(u64::MAX, |deadline| deadline * MS);
     *toy.cancellation.borrow_mut() = Some(Arc::clone(&run.cancellation));
     let ended = operations(toy, worker, Series(0), &[clients]).await;
     ended.unwrap();
@@ -198,4 +201,29 @@ async fn hanging_operations_are_unfinished_and_those_that_wait_for_them_are_miss
     let at_once = Schedule::spread(5, Duration::ZERO, Share::ALL);
     let recorded = drive(&toy, at_once, LONG, 2).await;
     assert_eq!(recorded.counts(), [2, 0, 3, 2]);
+}
+
+#[tokio::test]
+async fn operations_that_wait_too_long_for_a_client_are_missed() {
+    let toy = Toy {
+        lasts: Duration::from_millis(100),
+        deadline_ms: Some(50),
+        ..Toy::default()
+    };
+    let schedule = Schedule::rate(
+        &[Stage {
+            from: 100.0,
+            to: 100.0,
+            over: Duration::from_millis(500),
+        }],
+        Arrival::Constant,
+        1,
+        Share::ALL,
+    );
+    let recorded = drive(&toy, schedule, [0, 500, 1_000], 1).await;
+    let [started, ok, missed, unfinished] = recorded.counts();
+    assert_eq!((started + missed, ok, unfinished), (50, started, 0));
+    // The only client is free once in 100 ms, and five of ten that came due meanwhile are too late.
+    assert!((1..=10).contains(&started), "{started}");
+    assert_eq!(recorded.count(crate::recorder::MISSED_WAITING), missed);
 }

@@ -1,18 +1,38 @@
 //! Tests the rules of both loops with times that the tests choose.
 
+use measure::counters::Counter;
+
 use super::*;
 use crate::opening_phase::OpeningPhase;
 use crate::pacer::CATCH_UP_NS;
 
 /// Returns the state of a run of 100 operations per second from time 0, and what it records.
 fn state(measure_ms: u64) -> (LoopState<()>, Run) {
+    let (worker, run) = hundred_a_second(Timeline::new(
+        Duration::from_millis(measure_ms),
+        Duration::from_secs(1),
+    ));
+    (LoopState::new(worker, Options::default()), run)
+}
+
+fn hundred_a_second(timeline: Timeline) -> (Worker, Run) {
     let rate = [Stage {
         from: 100.0,
         to: 100.0,
         over: Duration::from_secs(3_600),
     }];
     let schedule = Schedule::rate(&rate, Arrival::Constant, 1, Share::ALL);
-    let (worker, run) = Run::new(schedule, 0, measure_ms, 1_000);
+    Run::with_phases(schedule, Phases::new(timeline, 0))
+}
+
+/// Returns the state of such a run with a warm-up of 100 ms, whose operations are missed 30 ms after they are due.
+fn with_deadline() -> (LoopState<()>, Run) {
+    let timeline = Timeline {
+        warmup: Duration::from_millis(100),
+        ..Timeline::new(Duration::from_secs(1), Duration::from_secs(1))
+    };
+    let (mut worker, run) = hundred_a_second(timeline);
+    worker.deadline_ns = 30 * MS;
     (LoopState::new(worker, Options::default()), run)
 }
 
@@ -145,4 +165,42 @@ fn a_loop_wakes_when_its_pacing_says() {
     assert_eq!(wakes(Pacing::Precise), Err(333_333));
     assert_eq!(wakes(Pacing::Quantum), Err(500_000));
     assert_eq!(wakes(Pacing::Spin), Err(0));
+}
+
+#[test]
+fn a_stall_sheds_exactly_the_operations_that_are_due_too_long_ago() {
+    let (mut state, run) = with_deadline();
+    assert_eq!(starts(&mut state, 40 * MS).len(), 4, "10 to 40 ms");
+    // A stall of the driver from 40 to 200 ms, and none until 260 ms.
+    let due =
+        |starts: Vec<Start>| -> Vec<u64> { starts.iter().map(|start| start.due / MS).collect() };
+    assert_eq!(due(starts(&mut state, 200 * MS)), [170, 180, 190, 200]);
+    assert_eq!(due(starts(&mut state, 240 * MS)), [210, 220, 230, 240]);
+    assert_eq!(due(starts(&mut state, 260 * MS)), [250, 260]);
+    // Of those in the measured time, which begins at 100 ms, 100 to 160 ms are missed, and the driver is to blame.
+    let recorded = recorded(run);
+    assert_eq!(recorded.counts(), [10, 0, 7, 0]);
+    assert_eq!(recorded.count(crate::recorder::MISSED_WAITING), 0);
+    assert_eq!(recorded.0.lag.len(), 10);
+}
+
+#[test]
+fn operations_that_a_handler_could_not_start_in_time_have_waited_for_the_daemon() {
+    let (mut state, run) = with_deadline();
+    starts(&mut state, 100 * MS);
+    state.hold();
+    assert_eq!(starts(&mut state, 200 * MS).len(), 4);
+    let shed = |recorded: &Recorder| recorded.counters().get(Counter::MISSED_WAITING);
+    assert_eq!(shed(&run.record), 6, "110 to 160 ms");
+    // The handler is held no longer: the next ones are late because of the driver.
+    starts(&mut state, 300 * MS);
+    assert_eq!(shed(&run.record), 6);
+    // What a handler took is shed the same way, and so is what is left at the end.
+    assert!(!state.sheds(270 * MS, 300 * MS) && state.sheds(269 * MS, 300 * MS));
+    assert!(state.sheds(99 * MS, 300 * MS), "of the warm-up");
+    state.hold();
+    state.count_missed(0);
+    let recorded = recorded(run);
+    assert_eq!(recorded.count(crate::recorder::MISSED_WAITING), 6 + 1 + 79);
+    assert_eq!(recorded.counts(), [1 + 4 + 4, 0, 6 + 6 + 1 + 79, 0]);
 }

@@ -25,7 +25,9 @@ const LAST: [&str; 2] = ["fault", "suspect"];
 /// Label of the title, which is not shown.
 const TITLE: &str = "title";
 /// Labels of figures.
-const FIGURES: [&str; 6] = ["failures", "outcome", "rate", "latency", "memory", "CPU"];
+const FIGURES: [&str; 8] = [
+    "failures", "outcome", "rate", "goodput", "latency", "knee", "memory", "CPU",
+];
 /// Columns before the text of an item.
 const INDENT: &str = "            ";
 

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{latency, overview, thresholds_and_faults};
+use super::{latency, overview, thresholds_and_faults, throughput};
 use crate::growth::{FIGURES, Growing, SIDES, Side};
 use crate::report::columns::{self, Column};
 use crate::report::comparison::{Comparison, Repetitions, level_id, level_name, numbered};
@@ -79,6 +79,8 @@ fn of_one(comparison: &Comparison<'_>, level: &str, run: &RunResult) -> Section 
     let at = comparison.at(level);
     let mut parts = latency::notes(comparison);
     parts.push(Part::Table(latency::distributions(comparison, &at)));
+    let goodput = throughput::goodput(&[run]);
+    parts.extend(goodput.map(|text| Part::Facts(vec![("goodput", text)])));
     parts.extend(clamped(run).map(Part::Facts));
     parts.extend([
         Part::Charts(Charts::Level(level.to_owned())),

@@ -1,5 +1,5 @@
-//! Throughput: rates of answers, messages and connections compared with the first daemon, and the delivery of messages.
-//! Only for results with such counters.
+//! Throughput: rates of answers, messages and connections compared with the first daemon, the goodput, and the delivery
+//! of messages. Only for results with such counters, or whose plan has objectives.
 
 use crate::metrics::{self, Better};
 use crate::report::cell::Cell;
@@ -13,13 +13,13 @@ use crate::result::RunResult;
 use crate::summary::SummaryStats;
 use crate::units::{self, NONE};
 
-/// Builds the section if some run has such counters.
+/// Builds the section if some run has such figures.
 pub(super) fn sections(comparison: &Comparison<'_>) -> Vec<Section> {
     let rates = roles::rates(comparison.suite);
-    if rates.is_empty() {
+    let all = comparison.all();
+    if rates.is_empty() && goodput_columns(comparison).is_empty() {
         return Vec::new();
     }
-    let all = comparison.all();
     let columns = columns(comparison);
     let mut table = Table::of_runs("Throughput", comparison, &all, &columns);
     // From last to first, so that the column indices stay valid.
@@ -57,7 +57,35 @@ pub(super) fn facts(comparison: &Comparison<'_>) -> Option<(&'static str, String
     (!rates.is_empty()).then(|| ("rates", rates.join(", ")))
 }
 
-/// Returns the columns of rates, then of transfers in MiB per second.
+/// Describes the operations of some runs that met the objectives of their plan, or `None` if it has none.
+pub(in crate::report) fn goodput(runs: &[&RunResult]) -> Option<String> {
+    let [rate, share] = [rate_within(), share_within()];
+    rate.stats(runs)?;
+    let objectives: Vec<String> = runs.first()?.objectives().map(plain).collect();
+    Some(format!(
+        "{}/s, {} % of all due operations: {}",
+        rate.cell(runs).value,
+        share.cell(runs).value,
+        objectives.join(" and ")
+    ))
+}
+
+fn rate_within() -> Column<'static> {
+    Column::metric("goodput", "goodput/s", units::whole)
+}
+
+fn share_within() -> Column<'static> {
+    Column::metric("goodput.pct", "goodput %", units::share)
+}
+
+/// Returns the columns of the goodput, if some run has objectives.
+fn goodput_columns(comparison: &Comparison<'_>) -> Vec<Column<'static>> {
+    let mut columns = vec![rate_within(), share_within()];
+    columns.retain(|column| column.is_known(&comparison.suite.results));
+    columns
+}
+
+/// Returns the columns of rates, of transfers in MiB per second, then of the goodput.
 fn columns<'a>(comparison: &Comparison<'a>) -> Vec<Column<'a>> {
     let rates = roles::rates(comparison.suite).into_iter();
     let transfers = roles::transfers(comparison.suite).into_iter();
@@ -67,7 +95,11 @@ fn columns<'a>(comparison: &Comparison<'a>) -> Vec<Column<'a>> {
             metrics::rate(run, &counter.name)
         })
     });
-    rates.map(Column::rate).chain(transfers).collect()
+    rates
+        .map(Column::rate)
+        .chain(transfers)
+        .chain(goodput_columns(comparison))
+        .collect()
 }
 
 fn reading(comparison: &Comparison<'_>) -> String {

@@ -1,5 +1,9 @@
 //! Bytes, connections and counters against each other.
 
+use measure::report::{Options, terminal};
+use measure::threshold::Threshold;
+use measure::throughput::Throughput;
+
 use super::*;
 
 #[test]
@@ -147,4 +151,110 @@ fn counts_that_differ_are_rows_and_are_reported_once() {
     assert_eq!(failing(&lost_worker).len(), 1);
     lost_worker.audit_inputs.compared[0].whole = false;
     assert_eq!(failing(&lost_worker), [""; 0]);
+}
+
+/// Of 1,000 operations, every tenth took 10 ms and the others 1 ms.
+fn with_goodput(objectives: &[&str], goodput: u64) -> RunResult {
+    let mut result = good();
+    let mut times = Distribution::default();
+    (0..1_000)
+        .for_each(|index| times.record([1_000_000, 10_000_000][usize::from(index % 10 == 0)]));
+    result.series = Vec::from_iter(SeriesResult::from_distribution("response", &times));
+    (result.operations.started, result.operations.ok) = (1_000, 1_000);
+    result.plan = serde_json::json!({ "objectives": objectives });
+    result.counts.insert("goodput".to_owned(), goodput);
+    result
+}
+
+/// Returns the audit's row of the goodput, and whether it adds up.
+fn goodput(result: &RunResult) -> (String, bool) {
+    let rows = audit::comparisons(result).into_iter();
+    let mut rows = rows.filter(|row| row.what == "operations that met the objectives");
+    let row = rows.next().expect("the plan has objectives");
+    (row.expected, row.consistent)
+}
+
+#[test]
+fn goodput_fits_the_times_above_the_limits() {
+    for (objectives, counted, expected, fits) in [
+        (&["response < 5ms"][..], 900, "900", true),
+        (&["response < 5ms"], 901, "900", false),
+        (&["response < 5ms"], 899, "900", false),
+        (&["response < 1s"], 1_000, "1,000", true),
+        (&["response < 1us"], 0, "0", true),
+        // The limit is in the bucket of the times, so it does not tell on which side they are.
+        (&["response < 10ms"], 950, "900 to 1,000", true),
+        // Each may have been missed by other operations.
+        (
+            &["response < 5ms", "response < 6ms"],
+            850,
+            "800 to 900",
+            true,
+        ),
+        // Not every operation has such a time.
+        (&["response < 5ms", "service < 1ms"], 1, "0 to 900", true),
+    ] {
+        let result = with_goodput(objectives, counted);
+        assert_eq!(
+            goodput(&result),
+            (expected.to_owned(), fits),
+            "{objectives:?}"
+        );
+    }
+    let mut more = with_goodput(&["service < 1ms"], 1_000);
+    more.operations.ok = 999;
+    assert_eq!(goodput(&more), ("0 to 999".to_owned(), false));
+    let warnings = judged(more).warnings;
+    assert!(warnings.iter().any(|warning| warning.kind == Kind::Audit));
+}
+
+#[test]
+fn goodput_is_a_share_of_all_that_was_due_and_stands_in_every_report() {
+    let mut result = with_goodput(&["response < 5ms"], 900);
+    result.operations.missed = 200;
+    result.throughput = Some(Throughput {
+        measured_s: 2.0,
+        ok: 1_000,
+        counts: named(&[("goodput", 890)]),
+        ..Throughput::default()
+    });
+    for (text, measured, met) in [
+        ("goodput.pct >= 75%", "75.000 %", true),
+        ("goodput.pct >= 99", "75.000 %", false),
+        ("goodput >= 445", "445.0/s", true),
+        ("counts.goodput == 900", "900", true),
+    ] {
+        let threshold = Threshold::parse_for(text, &result.spec).unwrap();
+        assert!(threshold.needs_objectives(), "{text}");
+        let judged = threshold.judge(&result);
+        assert_eq!(
+            (judged.measured.as_deref(), judged.met),
+            (Some(measured), met)
+        );
+    }
+    let line = "445/s, 75.00 % of all due operations: response &lt; 5ms";
+    let suite = |results| Suite {
+        results,
+        ..Suite::default()
+    };
+    let one = suite(vec![result.clone()]);
+    assert_contains(&html::render(&one).unwrap(), &[line]);
+    let fact = format!("- **goodput:** {line}");
+    assert_contains(&markdown::render(&one), &[&fact]);
+    let screen = terminal::render(&one, &Options::default());
+    let shown = "goodput   445/s, 75.00 % of all due operations: response < 5ms";
+    assert_contains(&screen, &[shown]);
+    let again = RunResult {
+        run_id: "again".to_owned(),
+        ..result.clone()
+    };
+    let several = markdown::render(&suite(vec![result, again]));
+    assert_contains(&several, &[" goodput/s | goodput % |"]);
+    // A plan without objectives has none.
+    let mut without = with_goodput(&[], 0);
+    without.counts.remove("goodput");
+    let judged = Threshold::parse("goodput >= 0", &[])
+        .unwrap()
+        .judge(&without);
+    assert_eq!((judged.measured, judged.met), (None, false));
 }

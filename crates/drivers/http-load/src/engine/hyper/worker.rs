@@ -116,7 +116,16 @@ impl<'a> HyperWorker<'a> {
             return waiting;
         }
         self.idle.borrow_mut().push_back(Rc::clone(slot));
+        self.wake_for_due();
         slot.assigned().await
+    }
+
+    /// Lets the loop start an operation that waits in the schedule for a free connection.
+    fn wake_for_due(&self) {
+        let mut state = self.loop_state.borrow_mut();
+        if state.has_deadline() {
+            state.wake();
+        }
     }
 
     /// Changes the number of operations that have ended, but whose client's next step is not known yet.
@@ -198,8 +207,9 @@ impl AsyncHandler for HyperWorker<'_> {
         }
     }
 
-    fn can_start(&self, _: &LoopState<Retry>) -> bool {
-        self.clients.borrow().can_start()
+    fn can_start(&self, state: &LoopState<Retry>) -> bool {
+        let idle = self.idle.borrow().len();
+        self.clients.borrow().can_start(state, idle)
     }
 
     fn timer(&self, retry: Retry, state: &mut LoopState<Retry>) {

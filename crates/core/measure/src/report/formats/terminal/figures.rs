@@ -16,7 +16,7 @@ const KINDS: usize = 4;
 /// Statistics of the headline series.
 const STATISTICS: [&str; 3] = ["p50", "p99", "max"];
 
-/// Builds an item for operations, rates, the headline series, daemon, services, driver and faults, as far as they are
+/// Builds an item for operations, rates, the goodput, the headline series, daemon, services, driver and faults, as far as they are
 /// known.
 pub(super) fn items(comparison: &Comparison<'_>) -> Vec<Item> {
     let groups = comparison.all();
@@ -28,7 +28,9 @@ pub(super) fn items(comparison: &Comparison<'_>) -> Vec<Item> {
     let shards = runs.first().and_then(|run| sections::shards(run));
     items.extend(shards.map(|text| Item::new("shards", text)));
     items.extend(rates(comparison, &runs));
+    items.extend(sections::goodput(&runs).map(|text| Item::new("goodput", text)));
     items.extend(latency(comparison, &runs));
+    items.extend(sections::knee_of(&runs).map(|text| Item::new("knee", text)));
     items.extend(resources(comparison, &runs));
     items.extend(faults(&runs));
     items
