@@ -473,8 +473,10 @@ fn subject<D: Driver>(
             Err(only_for_running("--daemon-metrics").into())
         }
         (None, Some(daemon)) => {
+            if let Some(name) = &common.name {
+                plan::check_folder_name("--name", name)?;
+            }
             let name = common.name.as_ref().unwrap_or(daemon);
-            plan::check_folder_name("--name", name)?;
             let prepared =
                 launcher::prepare(&launcher::root()?, daemon, &D::SPEC.protocol, common.quiet)?;
             Ok(Subject::Launched {

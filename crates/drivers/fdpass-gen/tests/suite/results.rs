@@ -234,12 +234,17 @@ fn a_metrics_page_that_turns_into_html_during_the_run_is_named() {
 }
 
 #[test]
-fn a_name_and_a_metrics_page_are_for_a_daemon_that_runs_already() {
-    for option in ["--name=mine", "--daemon-metrics=http://127.0.0.1:1/"] {
-        let said = drive::refused(&[option]);
-        let name = option.split('=').next().unwrap();
-        assert!(said.contains(name) && said.contains("--socket"), "{said}");
-    }
+fn a_metrics_page_is_for_a_daemon_that_runs_already_and_a_name_is_no_path() {
+    let message = drive::refused(&["--daemon-metrics=http://127.0.0.1:1/"]);
+    assert!(
+        said.contains("--daemon-metrics") && said.contains("--socket"),
+        "{said}"
+    );
+    let message = drive::refused(&["--name=../x"]);
+    assert!(
+        said.contains("--name: `../x` is used as a folder name"),
+        "{said}"
+    );
     for (option, part) in [
         ("--name=../x", "used as a folder name"),
         ("--daemon-metrics=https://me:secret@127.0.0.1/", "http://"),
@@ -248,7 +253,7 @@ fn a_name_and_a_metrics_page_are_for_a_daemon_that_runs_already() {
             "GET http://127.0.0.1:1/",
         ),
     ] {
-        let said = drive::refused(&["--socket", "/nowhere", option]);
+        let message = drive::refused(&["--socket", "/nowhere", option]);
         assert!(said.contains(part) && !said.contains("secret"), "{said}");
     }
 }
