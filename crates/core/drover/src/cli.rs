@@ -230,9 +230,16 @@ fn examine(plans: &[PathBuf], out: &Path) -> Result<u8, Failure> {
         ))?;
     }
     if found.is_empty() {
-        return print("No problems found.\n");
+        print("No problems found.\n")?;
     }
-    Ok(exit::FAILED)
+    if let Some(split) = doctor::split() {
+        print(&split)?;
+    }
+    Ok(if found.is_empty() {
+        exit::FINE
+    } else {
+        exit::FAILED
+    })
 }
 
 /// Prints the output of a command to stdout.

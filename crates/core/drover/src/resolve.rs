@@ -6,9 +6,11 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use clap::Args;
+use harness::cli::IsolationOptions;
 use harness::drivers::KnownDriver;
 use load::plan::{self, Capacity, Plan};
 use load::redact;
+use measure::isolation::Isolation;
 use measure::suite::Planned;
 use serde::{Deserialize, Serialize};
 
@@ -42,6 +44,8 @@ pub(crate) struct Overrides {
     /// Override a field of the plan, such as timeline.measure=10s
     #[arg(long, value_name = "PATH=VALUE")]
     set: Vec<String>,
+    #[command(flatten)]
+    isolation: IsolationOptions,
 }
 
 /// Everything that determines the runs. Two suites that are equal in it are the same suite.
@@ -71,6 +75,9 @@ pub(crate) struct SuiteSpec {
     /// The hosts of its runs, if they are divided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) placement: Option<Placement>,
+    /// The CPUs and limits of driver and daemon in all runs.
+    #[serde(default, skip_serializing_if = "Isolation::is_none")]
+    pub(crate) isolation: Isolation,
 }
 
 /// A load: its name, and the fields that it changes in the plan.
@@ -137,6 +144,12 @@ impl Suite {
             .require_protocol(&suite.daemons, &driver)
             .with_context(|| shown.to_string())?;
         refuse_variables(&driver.name)?;
+        let isolation = overrides.isolation.checked(true)?;
+        if let (Some(option), Some(_)) = (isolation.options().first(), placement) {
+            bail!(
+                "{option}: is only for runs on this machine: leave it out, or restrict programs on each host (taskset)"
+            );
+        }
         let against = match (&overrides.against, &*suite.daemons) {
             (None, _) => None,
             (Some(_), _) if suite.capacity.is_some() || placement.is_some() => {
@@ -175,6 +188,7 @@ impl Suite {
             repeat: suite.repeat,
             seed: plan.seed,
             placement: placement.cloned(),
+            isolation,
         };
         let text = std::fs::read_to_string(file).unwrap_or_default();
         Ok(Self {

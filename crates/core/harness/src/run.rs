@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
+use anyhow::Context as _;
+use measure::isolation::Isolation;
 use measure::machine::Machine;
 use measure::result::RunResult;
 use measure::shard::Role;
@@ -49,6 +51,7 @@ use load::plan::{Invalid, Plan};
 use load::schedule::Share;
 use load::workers::WorkerRange;
 use load::{clock, recorder};
+use subject::cpus::Pinned;
 use subject::daemon::Prepared as PreparedDaemon;
 use subject::listeners::{self, Listeners, NotFound};
 use subject::{disk, headroom, host};
@@ -71,6 +74,8 @@ pub struct Settings {
     pub lines_on_stdout: bool,
     /// The address that launched daemons listen on; 127.0.0.1 if absent.
     pub listen: Option<IpAddr>,
+    /// The CPUs and limits of driver and daemon.
+    pub isolation: Isolation,
     /// The part of this program in the run.
     pub part: Part,
 }
@@ -192,6 +197,8 @@ struct Prepared<'a, D: Driver> {
     /// The plan as the result has it.
     plan: serde_json::Value,
     thresholds: Vec<Threshold>,
+    /// The CPUs of this program, until the run has ended.
+    _pinned: Option<Pinned>,
 }
 
 /// Launches the daemon, and checks its answers and the limits of both sides.
@@ -207,8 +214,13 @@ async fn prepare<'a, D: Driver>(
     let machine = host::machine();
     let mut progress = Progress::new(plan, description, settings.quiet);
     let exporter = exporter(settings.metrics_addr, plan, subject, folder)?;
-    let opening = Daemons::open(plan, subject, settings.listen, &progress);
+    let opening = Daemons::open(plan, subject, settings, &progress);
     let daemons = unless_interrupted(signals, opening).await??;
+    // After the launch, since a daemon without CPUs of its own has those of this program's start. Workers and processes
+    // inherit them.
+    let own_cpus = settings.isolation.driver_cpus.as_ref();
+    let pinned = own_cpus.map(Pinned::to).transpose();
+    let pinned = pinned.context("moving to the CPUs of --driver-cpus")?;
     // Before the check: the other parts connect to the daemon while this one checks the answers.
     settings.part.publish(|| PublishedDaemon {
         name: subject.name().to_owned(),
@@ -262,6 +274,7 @@ async fn prepare<'a, D: Driver>(
         view,
         plan: stored,
         thresholds,
+        _pinned: pinned,
     })
 }
 

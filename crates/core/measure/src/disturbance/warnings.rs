@@ -150,8 +150,7 @@ impl Disturbance {
         if let Some(wait) = self.daemon_wait_pct {
             message += &format!("; the daemon waited {}", units::percent(wait));
         }
-        let hint =
-            "stop other programs, or give daemon and driver their own cores (taskset), and repeat";
+        let hint = "stop other programs, or give daemon and driver their own CPUs (--driver-cpus, --daemon-cpus), and repeat";
         Some(Kind::OtherWork.warning(severity, message, hint))
     }
 
@@ -271,7 +270,7 @@ impl Disturbance {
             units::percent(wait),
             units::count(context.forced_switches)
         );
-        let hint = "the measured times include that wait: give daemon and driver their own cores (taskset), or lower the load";
+        let hint = "the measured times include that wait: give daemon and driver their own CPUs (--driver-cpus, --daemon-cpus), or lower the load";
         Some(Kind::SharedCpus.warning(severity, message, hint))
     }
 

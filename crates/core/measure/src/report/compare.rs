@@ -93,6 +93,9 @@ fn different(one: &Repetitions<'_>, other: &Repetitions<'_>) -> Option<&'static 
     if all().any(|run| run.driver != first.driver) {
         return Some("different drivers");
     }
+    if all().any(|run| run.isolation != first.isolation) {
+        return Some("different CPUs or limits");
+    }
     if all().any(|run| run.plan_sentence != first.plan_sentence) {
         return Some("different plans");
     }

@@ -23,6 +23,9 @@ pub(super) fn run(result: &RunResult) -> Vec<(&'static str, String)> {
         ("driver", driver(result)),
         ("run", run),
     ];
+    if !result.isolation.is_none() {
+        facts.push(("isolation", result.isolation.describe()));
+    }
     let commands = result.commands.iter();
     facts.extend(commands.map(|command| (COMMAND, plain(command))));
     facts

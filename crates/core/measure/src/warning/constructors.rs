@@ -1,6 +1,7 @@
 //! Warnings about a run, each with its hint.
 
 use super::{Kind, Severity, Warning};
+use crate::isolation::Isolation;
 use crate::result::Operations;
 use crate::units;
 
@@ -258,6 +259,27 @@ impl Warning {
         };
         let hint = "stop other programs and repeat; compare figures only within one run";
         Some(Kind::NoisyHost.warning(severity, message, hint))
+    }
+
+    /// Returns a note if driver and daemon were given the same CPUs.
+    pub fn shared_lists(isolation: &Isolation) -> Option<Self> {
+        let shared = isolation.shared_cpus()?;
+        Some(Kind::SharedCpus.note(
+            format!("--driver-cpus and --daemon-cpus both name {shared}: driver and daemon take that CPU time from each other"),
+            "name other CPUs in each: `drover doctor` proposes two lists",
+        ))
+    }
+
+    /// Reports that processes of a daemon, which itself went on, were killed by its memory limit of `limit` bytes.
+    pub fn killed_by_memory_limit(kills: u64, limit: u64) -> Self {
+        Kind::DaemonProcesses.suspect(
+            format!(
+                "processes of the daemon that were killed by its memory limit of {}: {}",
+                units::bytes(limit),
+                units::count(kills)
+            ),
+            "the figures include their loss: raise --daemon-memory, or lower the load",
+        )
     }
 
     /// Reports that the driver's own counts contradict each other: operations started, and operations that ended or

@@ -43,7 +43,9 @@ impl Warning {
             .and_then(|disturbance| disturbance.others_cpu_pct);
         let load1 = machine.load1.filter(|_| others.is_none());
         let noisy = Self::noisy_host(load1, machine.cpus, machine.steal_pct);
-        found.into_iter().flatten().chain(noisy).collect()
+        let overlap = Self::shared_lists(&facts.isolation);
+        let found = found.into_iter().flatten();
+        found.chain(noisy).chain(overlap).collect()
     }
 
     /// Returns the warnings about the outcomes of the operations of a whole run, by the counters and failures of it.

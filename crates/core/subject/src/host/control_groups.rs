@@ -16,7 +16,8 @@ pub struct ControlGroups {
 }
 
 impl ControlGroups {
-    pub(super) fn from_this_process() -> Self {
+    /// Returns the control groups of this program.
+    pub(crate) fn from_this_process() -> Self {
         Self::from_process(std::process::id())
     }
 
@@ -73,6 +74,28 @@ impl ControlGroups {
             )
         });
         unified.chain(first).min_by(f64::total_cmp)
+    }
+
+    /// Returns the groups of version 2, this process's own and its ancestors, whose children may have limits of all these
+    /// controllers.
+    pub(crate) fn unified_parents(&self, controllers: &[&str]) -> Vec<&Path> {
+        let has_all = |group: &&PathBuf| {
+            let enabled = text(group.join("cgroup.subtree_control")).unwrap_or_default();
+            let mut controllers = controllers.iter();
+            controllers.all(|name| enabled.split(' ').any(|enabled| enabled == *name))
+        };
+        let parents = self.unified.iter().filter(has_all);
+        parents.map(PathBuf::as_path).collect()
+    }
+
+    /// Returns the groups of version 1 of a controller, `memory` or `cpu`: this process's own and its ancestors.
+    pub(crate) fn first_parents(&self, controller: &str) -> Vec<&Path> {
+        let groups = match controller {
+            "memory" => &self.memory,
+            _ => &self.cpu,
+        };
+        let parents = groups.iter().filter(|group| group.is_dir());
+        parents.map(PathBuf::as_path).collect()
     }
 
     /// Starts to count how often the quotas of these groups throttle what runs in them.
