@@ -163,7 +163,6 @@ impl Isolation {
     }
 
     /// Describes it: `the driver on CPUs 0-3; the daemon on CPUs 4-7, with at most 512 MiB of memory and 1.5 cores`.
-    #[cfg(feature = "report")]
     pub(crate) fn describe(&self) -> String {
         let cpus = |list: &CpuList| match list.count() {
             1 => format!("on CPU {list}"),
@@ -227,7 +226,6 @@ mod tests {
             all.options().join(" "),
             "--driver-cpus 0 --daemon-cpus 2-3 --daemon-memory 536870912 --daemon-cpu 1.5"
         );
-        #[cfg(feature = "report")]
         assert_eq!(
             all.describe(),
             "the driver on CPU 0; the daemon on CPUs 2-3, with at most 512 MiB of memory and 1.5 cores"

@@ -416,6 +416,23 @@ mod tests {
     use super::*;
 
     #[test]
+    fn cpus_that_both_sides_were_given_are_noted() {
+        let noted = |driver: &str, daemon: Option<&str>| {
+            let noted = Warning::shared_lists(&Isolation {
+                driver_cpus: driver.parse().ok(),
+                daemon_cpus: daemon.map(|list| list.parse().unwrap()),
+                ..Isolation::default()
+            });
+            noted.map(|warning| (warning.severity, warning.message))
+        };
+        let (severity, message) = noted("0-3", Some("3-7")).unwrap();
+        assert_eq!(severity, Severity::Note);
+        assert!(message.contains("both name 3: "), "{message}");
+        assert_eq!(noted("0-3", Some("4-7")), None);
+        assert_eq!(noted("0-3", None), None);
+    }
+
+    #[test]
     fn a_little_stolen_time_is_suspect_and_more_is_invalid() {
         let of = |load1, steal| {
             let found = Warning::noisy_host(load1, 2, steal);

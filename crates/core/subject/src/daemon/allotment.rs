@@ -271,3 +271,91 @@ pub(super) fn killed_by_limit(status: &str, limit: u64) -> String {
         format!("{status} after a process of it was killed by {MEMORY_LIMIT} of {limit}")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BOTH: Limits = Limits {
+        memory_bytes: Some(64 << 20),
+        cores: Some(1.5),
+    };
+
+    #[test]
+    fn each_version_has_its_own_files_and_units() {
+        let of = |version, controller| {
+            let settings = BOTH.settings(version, controller).into_iter();
+            let lines = settings.map(|(file, text)| format!("{file}={text}"));
+            lines.collect::<Vec<_>>().join("; ")
+        };
+        let [first, second] = [Version::First, Version::Second]
+            .map(|version| ["memory", "cpu"].map(|controller| of(version, controller)));
+        assert_eq!(
+            first,
+            [
+                "memory.limit_in_bytes=67108864; memory.memsw.limit_in_bytes=67108864",
+                "cpu.cfs_period_us=100000; cpu.cfs_quota_us=150000"
+            ]
+        );
+        assert_eq!(
+            second,
+            [
+                "memory.max=67108864; memory.swap.max=0",
+                "cpu.max=150000 100000"
+            ]
+        );
+    }
+
+    #[test]
+    fn without_a_group_that_can_be_written_the_reason_is_named_and_nothing_is_left() {
+        let folder = tempfile::tempdir().unwrap();
+        let make = |version: &str, files: &[(&str, &str)]| {
+            let group = folder.path().join(version);
+            fs::create_dir(&group).unwrap();
+            for (file, text) in files {
+                fs::write(group.join(file), text).unwrap();
+            }
+            group
+        };
+        let unfit = make("unfit", &[("cgroup.subtree_control", "pids\n")]);
+        let second = make(
+            "second",
+            &[
+                ("cgroup.subtree_control", "cpu memory pids\n"),
+                ("cgroup.procs", ""),
+            ],
+        );
+        let first = make("first", &[("cgroup.procs", "")]);
+        let problem = |unified: &[&PathBuf], first: &[&PathBuf]| {
+            let [unified, first] =
+                [unified, first].map(|groups| groups.iter().copied().cloned().collect());
+            let groups = ControlGroups::with_directories(unified, first);
+            ControlGroup::create(BOTH, &groups).unwrap_err()
+        };
+        let nowhere = problem(&[&unfit], &[]);
+        assert!(nowhere.contains("limits of `memory`"), "{nowhere}");
+        // In a folder that is no control group, the kernel makes no files.
+        for (unified, of_first, named) in [
+            (&[&unfit, &second][..], &[][..], &second),
+            (&[], &[&first], &first),
+        ] {
+            let problem = problem(unified, of_first);
+            let expected = format!("{}: No such file", named.display());
+            assert!(problem.starts_with(&expected), "{problem}");
+            let left = fs::read_dir(named).unwrap().flatten();
+            let left: Vec<_> = left.filter(|entry| entry.path().is_dir()).collect();
+            assert!(left.is_empty(), "{left:?}");
+        }
+    }
+
+    #[test]
+    fn an_exit_names_the_limit_that_killed_the_daemon_or_a_part_of_it() {
+        let killed = killed_by_limit(&tool::killed(Signal::SIGKILL as i32), 64 << 20);
+        assert_eq!(killed, "was killed by its memory limit of 64.0 MiB");
+        let exited = killed_by_limit(&tool::exited(3), 64 << 20);
+        assert_eq!(
+            exited,
+            "exited with status 3 after a process of it was killed by its memory limit of 64.0 MiB"
+        );
+    }
+}

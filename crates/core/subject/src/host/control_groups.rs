@@ -76,6 +76,16 @@ impl ControlGroups {
         unified.chain(first).min_by(f64::total_cmp)
     }
 
+    /// Returns groups with these directories, those of version 1 for both controllers.
+    #[cfg(test)]
+    pub(crate) fn with_directories(unified: Vec<PathBuf>, first: Vec<PathBuf>) -> Self {
+        Self {
+            unified,
+            memory: first.clone(),
+            cpu: first,
+        }
+    }
+
     /// Returns the groups of version 2, this process's own and its ancestors, whose children may have limits of all these
     /// controllers.
     pub(crate) fn unified_parents(&self, controllers: &[&str]) -> Vec<&Path> {
