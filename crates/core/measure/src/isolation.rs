@@ -155,6 +155,13 @@ impl Isolation {
         self.daemon_cores = self.daemon_cores.or(other.daemon_cores);
     }
 
+    /// Returns the number of cores that `instances` daemons could use together, if that was restricted.
+    pub(crate) fn daemon_allotment(&self, instances: u64) -> Option<f64> {
+        let cpus = self.daemon_cpus.as_ref().map(|list| list.count() as f64);
+        let quota = self.daemon_cores.map(|cores| cores * instances as f64);
+        cpus.into_iter().chain(quota).reduce(f64::min)
+    }
+
     /// Returns the CPUs that were given to both sides, if there are any.
     pub(crate) fn shared_cpus(&self) -> Option<CpuList> {
         let (driver, daemon) = (self.driver_cpus.as_ref()?, self.daemon_cpus.as_ref()?);
@@ -230,6 +237,8 @@ mod tests {
             all.describe(),
             "the driver on CPU 0; the daemon on CPUs 2-3, with at most 512 MiB of memory and 1.5 cores"
         );
+        assert_eq!(all.daemon_allotment(1), Some(1.5));
+        assert_eq!(all.daemon_allotment(2), Some(2.0));
         assert!(Isolation::default().options().is_empty() && Isolation::default().is_none());
     }
 

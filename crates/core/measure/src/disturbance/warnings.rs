@@ -68,6 +68,8 @@ pub struct Context {
     pub forced_switches: u64,
     /// CPU use of the busiest thread of the daemon or of a service over the run, percent of a core.
     pub daemon_thread_pct: Option<f64>,
+    /// CPU use of the daemons over the run, percent of the CPUs or of the quota that they were given.
+    pub daemon_allotment_pct: Option<f64>,
 }
 
 impl Disturbance {
@@ -281,6 +283,7 @@ impl Disturbance {
         let all = (own + self.others_cpu_pct.unwrap_or(0.0)) / self.cpus.max(1) as f64;
         let is_full = [daemon, worker, all]
             .into_iter()
+            .chain(context.daemon_allotment_pct)
             .any(|used| used > FULL_PCT);
         if !context.closed || context.busy_waits || is_full {
             return None;
@@ -523,6 +526,11 @@ mod tests {
             ..closed
         };
         assert_eq!(unfilled(90.0, &daemon_full), None);
+        let allotment_full = Context {
+            daemon_allotment_pct: Some(99.0),
+            ..closed
+        };
+        assert_eq!(unfilled(90.0, &allotment_full), None);
         let open = Context {
             closed: false,
             ..closed

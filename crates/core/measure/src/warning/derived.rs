@@ -34,6 +34,10 @@ impl Warning {
                 .chain(services.iter().map(|service| &service.usage))
                 .filter_map(|side| side.busiest_thread_pct)
                 .reduce(f64::max),
+            daemon_allotment_pct: usage.daemon.as_ref().and_then(|side| {
+                let allotment = facts.isolation.daemon_allotment(facts.daemon.instances)?;
+                Some(side.cpu_avg_pct / allotment)
+            }),
         };
         let found = usage
             .disturbance

@@ -209,7 +209,10 @@ fn runs_with_other_cpus_or_limits_are_not_comparable_and_both_are_told() {
         "the driver on CPUs 0-1",
         "the driver on CPUs 0-1; the daemon with at most 64.0 MiB of memory",
     ] {
-        assert!(page.contains(&format!("- **isolation:** {text}\n")), "{page}");
+        assert!(
+            page.contains(&format!("- **isolation:** {text}\n")),
+            "{page}"
+        );
     }
 }
 
