@@ -216,8 +216,8 @@ async fn prepare<'a, D: Driver>(
     let exporter = exporter(settings.metrics_addr, plan, subject, folder)?;
     let opening = Daemons::open(plan, subject, settings, &progress);
     let daemons = unless_interrupted(signals, opening).await??;
-    // After the launch, since a daemon without CPUs of its own has those of this program's start. Workers and processes
-    // inherit them.
+    // After the launch, since a daemon without CPUs of its own inherits what this program has. So do workers and processes,
+    // which start later.
     let own_cpus = settings.isolation.driver_cpus.as_ref();
     let pinned = own_cpus.map(Pinned::to).transpose();
     let pinned = pinned.context("moving to the CPUs of --driver-cpus")?;

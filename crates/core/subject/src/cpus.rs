@@ -22,12 +22,12 @@ pub fn of(pid: i32) -> io::Result<CpuList> {
     Ok((0..CpuSet::count()).filter(is_set).collect())
 }
 
-/// Returns the CPUs that this program could use: those of its cpuset, also if it runs under `taskset`.
+/// Returns the CPUs that this program could use: its cpuset, also if it runs under `taskset`.
 ///
 /// # Errors
 /// The kernel refuses to tell.
 pub fn allowed() -> io::Result<CpuList> {
-    // The kernel takes those of the mask that it allows, so a thread that asks for all learns which these are.
+    // The kernel takes only the CPUs of a mask that it allows, so a thread that asks for all learns which these are.
     let asking = std::thread::spawn(|| {
         let all: CpuList = (0..CpuSet::count()).collect();
         sched_setaffinity(THIS_THREAD, &to_set(&all))?;

@@ -11,8 +11,8 @@ pub(crate) fn split() -> Option<String> {
     ))
 }
 
-/// Divides cores into those of the driver and those of the daemon, which has more of an odd number. Hyperthreads of a core
-/// stay together: they share its caches and its units.
+/// Divides cores between the driver and the daemon, which has more of an odd number. Hyperthreads of a core stay together:
+/// they share its caches and its units.
 fn halves(cores: &[CpuList]) -> Option<(CpuList, CpuList)> {
     let (driver, daemon) = cores.split_at(cores.len() / 2);
     let cpus = |cores: &[CpuList]| cores.iter().flat_map(CpuList::iter).collect();

@@ -55,8 +55,8 @@ pub struct Common {
     /// Start this many driver processes; `auto` uses as many as the open-file limit requires
     #[arg(long, value_name = "auto|N", default_value = "auto", value_parser = parse_processes)]
     pub processes: ProcessCount,
-    /// Set the worker threads of each process [default: half of the processors divided by the number of processes, so
-    /// that the daemon keeps the other half; with --driver-cpus all of these]
+    /// Set the worker threads of each process [default: the CPUs of --driver-cpus, or else half of the processors, so that
+    /// the daemon keeps the other half, divided by the number of processes]
     #[arg(long, value_name = "N", value_parser = load::number::within(1..=256_u32))]
     pub threads: Option<u32>,
     /// Store results below this folder

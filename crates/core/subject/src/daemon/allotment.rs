@@ -117,8 +117,9 @@ impl ControlGroup {
             Ok(directory) => vec![directory],
             Err(of_second) => {
                 let each = controllers.iter().map(|controller| {
-                    let parents = groups.first_parents(controller);
-                    Directory::below_one(&parents, name, limits, Version::First, &[controller])
+                    // Not below an ancestor, whose children would escape the limits of this program's own group.
+                    let parent = groups.first_parent(controller);
+                    Directory::below_one(parent.as_slice(), name, limits, Version::First, &[controller])
                         .map_err(|problem| {
                             let problem = problem.or(of_second.clone());
                             problem.unwrap_or_else(|| {

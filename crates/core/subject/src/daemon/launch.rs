@@ -43,7 +43,7 @@ pub struct Options {
     pub keep_scratch: bool,
     /// The address that the daemon listens on, if its manifest says how. Services listen on 127.0.0.1.
     pub listen: IpAddr,
-    /// The CPUs of the daemon and its services; absent for those of the calling thread.
+    /// The CPUs of the daemon and its services; if absent, it inherits the CPUs of the calling thread.
     pub cpus: Option<CpuList>,
     /// The limits of the daemon, each instance with its own. Services have none.
     pub limits: Limits,

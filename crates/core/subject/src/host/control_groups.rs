@@ -76,7 +76,7 @@ impl ControlGroups {
         unified.chain(first).min_by(f64::total_cmp)
     }
 
-    /// Returns groups with these directories, those of version 1 for both controllers.
+    /// Returns groups with these directories: of version 2, and of version 1 for both controllers.
     #[cfg(test)]
     pub(crate) fn with_directories(unified: Vec<PathBuf>, first: Vec<PathBuf>) -> Self {
         Self {
@@ -98,14 +98,15 @@ impl ControlGroups {
         parents.map(PathBuf::as_path).collect()
     }
 
-    /// Returns the groups of version 1 of a controller, `memory` or `cpu`: this process's own and its ancestors.
-    pub(crate) fn first_parents(&self, controller: &str) -> Vec<&Path> {
+    /// Returns the group of version 1 of this process for a controller, `memory` or `cpu`. In a container it is the root of
+    /// the tree, whatever its name outside.
+    pub(crate) fn first_parent(&self, controller: &str) -> Option<&Path> {
         let groups = match controller {
             "memory" => &self.memory,
             _ => &self.cpu,
         };
-        let parents = groups.iter().filter(|group| group.is_dir());
-        parents.map(PathBuf::as_path).collect()
+        let mut parents = groups.iter().filter(|group| group.is_dir());
+        parents.next().map(PathBuf::as_path)
     }
 
     /// Starts to count how often the quotas of these groups throttle what runs in them.

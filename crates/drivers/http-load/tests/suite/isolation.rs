@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use harness_testing::processes::{children, is_running, send, wait_until};
 use harness_testing::program::{Program, RunningProgram};
@@ -16,8 +17,8 @@ use crate::program::{PROGRAM, plan};
 /// More memory than any daemon here needs.
 const ENOUGH: &str = "1GiB";
 
-/// A server whose worker takes 1 MiB more with each request, and keeps it. With `WORKERS=1` the worker is a child that is
-/// started again when it has ended.
+/// A server that takes `MIB` MiB at its start, and whose worker takes one more with each request, and keeps it. With
+/// `WORKERS=1` the worker is a child that is started again when it has ended.
 const GREEDY: &str = r#"
 import http.server, os, socket, sys
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -31,6 +32,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.wfile.write(b"hello")
     def log_message(self, *_):
         pass
+first = os.urandom(16) * 65536 * int(os.environ.get("MIB", "0"))
 server = http.server.HTTPServer(("127.0.0.1", int(sys.argv[1])), Handler)
 print("up", flush=True)
 while os.environ.get("WORKERS") and os.fork():
@@ -218,14 +220,13 @@ fn the_next_run_removes_the_control_group_of_a_driver_that_was_killed() {
     next.end();
 }
 
-/// Runs a load on the greedy daemon with a limit of 64 MiB.
-fn run_greedy(workers: &str, load: &[&str]) -> harness_testing::program::CompletedRun {
-    let folder = tempfile::tempdir().unwrap();
-    let greedy = folder.path().join("daemons/greedy");
+/// Calls a load on the greedy daemon with a limit of 64 MiB, which has these variables.
+fn call_greedy(folder: &Path, variables: &str, load: &[&str]) -> Program {
+    let greedy = folder.join("daemons/greedy");
     fs::create_dir_all(&greedy).unwrap();
     fs::write(greedy.join("greedy.py"), GREEDY).unwrap();
     let manifest = format!(
-        "about = 'grows'\nserves = ['http']\nrun = ['python3', 'greedy.py', '{{port}}']\nready = {{ line = 'up', timeout = '60s' }}\nurl = 'http://127.0.0.1:{{port}}/'\nenv = {{ WORKERS = '{workers}' }}\n"
+        "about = 'grows'\nserves = ['http']\nrun = ['python3', 'greedy.py', '{{port}}']\nready = {{ line = 'up', timeout = '60s' }}\nurl = 'http://127.0.0.1:{{port}}/'\nenv = {{ {variables} }}\n"
     );
     fs::write(greedy.join("daemon.toml"), manifest).unwrap();
     let fixed = [
@@ -238,10 +239,8 @@ fn run_greedy(workers: &str, load: &[&str]) -> harness_testing::program::Complet
         "1",
     ];
     let mut call = Program::new(PROGRAM).args(fixed).args(load);
-    call.command()
-        .current_dir(&folder)
-        .env_remove("DROVER_ROOT");
-    call.run()
+    call.command().current_dir(folder).env_remove("DROVER_ROOT");
+    call
 }
 
 #[test]
@@ -249,8 +248,9 @@ fn a_daemon_that_is_killed_by_its_memory_limit_is_reported_with_the_limit() {
     if !has_control_groups() {
         return;
     }
+    let folder = tempfile::tempdir().unwrap();
     // Without an end: the limit ends it.
-    let ran = run_greedy("", &["-d", "10min"]);
+    let ran = call_greedy(folder.path(), "", &["-d", "10min"]).run();
     let died = ran.result.warning("DaemonDied").expect("it died");
     let message = died["message"].as_str().unwrap();
     assert!(
@@ -261,15 +261,57 @@ fn a_daemon_that_is_killed_by_its_memory_limit_is_reported_with_the_limit() {
 }
 
 #[test]
+fn a_daemon_that_needs_more_than_its_memory_limit_to_start_is_refused_with_the_remedy() {
+    if !has_control_groups() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let words = [
+        "was killed by its memory limit of 64.0 MiB before it was ready",
+        "raise --daemon-memory",
+    ];
+    call_greedy(folder.path(), "MIB = '200'", &["-d", "10min"]).refused(1, &words);
+}
+
+#[test]
 fn a_worker_of_a_daemon_that_is_killed_by_the_memory_limit_makes_the_result_suspect() {
     if !has_control_groups() {
         return;
     }
-    let ran = run_greedy("1", &["--set", "groups.0.ops=150", "-d", "60s"]);
+    let folder = tempfile::tempdir().unwrap();
+    let load = ["--set", "groups.0.ops=150", "-d", "60s"];
+    let ran = call_greedy(folder.path(), "WORKERS = '1'", &load).run();
     assert!(ran.result.warning("DaemonDied").is_none());
     let processes = ran.result.warning("DaemonProcesses").expect("it is told");
     let message = processes["message"].as_str().unwrap();
     assert!(message.contains("memory limit of 64.0 MiB: "), "{message}");
+}
+
+#[test]
+fn limits_without_a_control_group_that_can_be_made_are_refused_with_the_remedy() {
+    let hidden = "mount -t tmpfs none /sys/fs/cgroup && exec \"$@\"";
+    let apart = ["-rm", "sh", "-c", hidden, "sh"];
+    let tried = Command::new("unshare").args(apart).arg("true").status();
+    if !tried.is_ok_and(|status| status.success()) {
+        return skip("namespaces of mounts (unshare -rm)");
+    }
+    for (limit, controller) in [
+        (["--daemon-memory", "1GiB"], "memory"),
+        (["--daemon-cpu", "1"], "cpu"),
+    ] {
+        let mut command = Command::new("unshare");
+        command
+            .args(apart)
+            .args([PROGRAM, "--daemon", "http-daemon"]);
+        let words = [
+            &format!("{}: needs a control group", limit[0]),
+            &format!("limits of `{controller}`"),
+            "systemd-run --user --scope",
+        ];
+        Program::from_command(command)
+            .args(limit)
+            .refused(2, &words);
+    }
 }
 
 #[test]
