@@ -106,6 +106,45 @@ pub(crate) struct Suite {
     pub(crate) named: PathBuf,
 }
 
+impl Overrides {
+    /// Returns the CPUs and limits of all runs.
+    fn isolation(&self, placement: Option<&Placement>) -> anyhow::Result<Isolation> {
+        let isolation = self.isolation.checked(true)?;
+        if let (Some(option), Some(_)) = (isolation.options().first(), placement) {
+            bail!(
+                "{option}: is only for runs on this machine: leave it out, or restrict programs on each host (taskset)"
+            );
+        }
+        Ok(isolation)
+    }
+
+    /// Finds the other version of the daemon, and adds it to the daemons of the suite.
+    fn against(
+        &self,
+        project: &Project,
+        suite: &mut plan::Suite,
+        placement: Option<&Placement>,
+    ) -> anyhow::Result<Option<Against>> {
+        Ok(match (&self.against, &*suite.daemons) {
+            (None, _) => None,
+            (Some(_), _) if suite.capacity.is_some() || placement.is_some() => {
+                bail!(
+                    "--against: compares runs at the levels of a plan on this machine: use it without a search and without hosts"
+                )
+            }
+            (Some(what), [daemon]) => {
+                let against = Against::find(project, daemon, what).context("--against")?;
+                suite.daemons.insert(0, against.name.clone());
+                Some(against)
+            }
+            (Some(_), several) => bail!(
+                "--against: compares one daemon with another version of it, and the plan has {}: choose one with --daemon NAME",
+                listed(several)
+            ),
+        })
+    }
+}
+
 impl Suite {
     /// Reads a plan and applies the overrides of the command line.
     ///
@@ -144,29 +183,8 @@ impl Suite {
             .require_protocol(&suite.daemons, &driver)
             .with_context(|| shown.to_string())?;
         refuse_variables(&driver.name)?;
-        let isolation = overrides.isolation.checked(true)?;
-        if let (Some(option), Some(_)) = (isolation.options().first(), placement) {
-            bail!(
-                "{option}: is only for runs on this machine: leave it out, or restrict programs on each host (taskset)"
-            );
-        }
-        let against = match (&overrides.against, &*suite.daemons) {
-            (None, _) => None,
-            (Some(_), _) if suite.capacity.is_some() || placement.is_some() => {
-                bail!(
-                    "--against: compares runs at the levels of a plan on this machine: use it without a search and without hosts"
-                )
-            }
-            (Some(what), [daemon]) => {
-                let against = Against::find(project, daemon, what).context("--against")?;
-                suite.daemons.insert(0, against.name.clone());
-                Some(against)
-            }
-            (Some(_), several) => bail!(
-                "--against: compares one daemon with another version of it, and the plan has {}: choose one with --daemon NAME",
-                listed(several)
-            ),
-        };
+        let isolation = overrides.isolation(placement)?;
+        let against = overrides.against(project, &mut suite, placement)?;
         let levels = levels(&suite.levels, &plan, suite.capacity.is_some());
         let planned = suite.capacity.is_none().then_some(Planned {
             levels: levels.len() as u64,

@@ -216,11 +216,7 @@ async fn prepare<'a, D: Driver>(
     let exporter = exporter(settings.metrics_addr, plan, subject, folder)?;
     let opening = Daemons::open(plan, subject, settings, &progress);
     let daemons = unless_interrupted(signals, opening).await??;
-    // After the launch, since a daemon without CPUs of its own inherits what this program has. So do workers and processes,
-    // which start later.
-    let own_cpus = settings.isolation.driver_cpus.as_ref();
-    let pinned = own_cpus.map(Pinned::to).transpose();
-    let pinned = pinned.context("moving to the CPUs of --driver-cpus")?;
+    let _pinned = pin(settings)?;
     // Before the check: the other parts connect to the daemon while this one checks the answers.
     settings.part.publish(|| PublishedDaemon {
         name: subject.name().to_owned(),
@@ -274,8 +270,16 @@ async fn prepare<'a, D: Driver>(
         view,
         plan: stored,
         thresholds,
-        _pinned: pinned,
+        _pinned,
     })
+}
+
+/// Moves this program to its CPUs, if it has any. A daemon without CPUs of its own inherits what this program has, so it is
+/// launched before. Workers and processes start later.
+fn pin(settings: &Settings) -> anyhow::Result<Option<Pinned>> {
+    let own = settings.isolation.driver_cpus.as_ref();
+    let pinned = own.map(Pinned::to).transpose();
+    pinned.context("moving to the CPUs of --driver-cpus")
 }
 
 /// Performs every operation once, in a thread of its own, so that a daemon that does not answer does not block the

@@ -16,7 +16,7 @@ const THIS_THREAD: Pid = Pid::from_raw(0);
 ///
 /// # Errors
 /// The process has ended.
-pub fn of(pid: i32) -> io::Result<CpuList> {
+pub fn read(pid: i32) -> io::Result<CpuList> {
     let set = sched_getaffinity(Pid::from_raw(pid))?;
     let is_set = |cpu: &usize| set.is_set(*cpu).unwrap_or(false);
     Ok((0..CpuSet::count()).filter(is_set).collect())
@@ -31,7 +31,7 @@ pub fn allowed() -> io::Result<CpuList> {
     let asking = std::thread::spawn(|| {
         let all: CpuList = (0..CpuSet::count()).collect();
         sched_setaffinity(THIS_THREAD, &to_set(&all))?;
-        of(0)
+        read(0)
     });
     let asked = asking.join();
     asked.unwrap_or_else(|_| Err(io::Error::other("a thread panicked")))
@@ -153,20 +153,23 @@ mod tests {
         let (tell, told) = mpsc::channel();
         let older = std::thread::spawn(move || {
             for () in asked {
-                tell.send(of(0).unwrap()).unwrap();
+                tell.send(read(0).unwrap()).unwrap();
             }
         });
         let of_older = || {
             ask.send(()).unwrap();
             told.recv().unwrap()
         };
-        let before = (of(0).unwrap(), of_older());
+        let before = (read(0).unwrap(), of_older());
         let pinned = Pinned::to(&first).unwrap();
-        assert_eq!((of(0).unwrap(), of_older()), (first.clone(), first.clone()));
-        let newer = std::thread::spawn(|| of(0).unwrap());
+        assert_eq!(
+            (read(0).unwrap(), of_older()),
+            (first.clone(), first.clone())
+        );
+        let newer = std::thread::spawn(|| read(0).unwrap());
         assert_eq!(newer.join().unwrap(), first);
         drop(pinned);
-        assert_eq!((of(0).unwrap(), of_older()), before);
+        assert_eq!((read(0).unwrap(), of_older()), before);
         drop(ask);
         older.join().unwrap();
     }

@@ -365,7 +365,7 @@ impl Run<'_> {
         let io = |doing: &'static str| DaemonError::io(&self.prepared.name, doing);
         let cpus = match &options.cpus {
             Some(list) => cpus::to_set(list),
-            None => cpus::to_set(&cpus::of(0).map_err(io("reading the CPUs of this program"))?),
+            None => cpus::to_set(&cpus::read(0).map_err(io("reading the CPUs of this program"))?),
         };
         let control_group =
             ControlGroup::create(options.limits, &ControlGroups::from_this_process()).map_err(

@@ -32,7 +32,7 @@ impl Others {
         let mut cpus = Vec::new();
         for pid in pids {
             // A process that has ended, or may not be queried, restricts nothing.
-            cpus.extend(cpus::of(i32::try_from(*pid).ok()?).ok()?.iter());
+            cpus.extend(cpus::read(i32::try_from(*pid).ok()?).ok()?.iter());
         }
         cpus.sort_unstable();
         cpus.dedup();
