@@ -69,7 +69,7 @@ pub(crate) struct SuiteOptions {
 }
 
 impl SuiteOptions {
-    /// Returns the options that each driver gets besides those of its run.
+    /// Returns the options that each driver gets in every run.
     fn of_driver(&self, suite: &Suite) -> Vec<String> {
         let address = self.metrics_addr.iter();
         let address = address.map(|address| format!("--metrics-addr={address}"));

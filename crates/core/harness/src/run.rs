@@ -224,8 +224,7 @@ async fn prepare<'a, D: Driver>(
         by: ProgramId::this(&machine.hostname),
     })?;
     let of_subject = |error| of_subject(error, subject);
-    let driver = D::setup(plan, &daemons.target, &settings.workers_here()).map_err(of_subject)?;
-    let driver = Arc::new(driver);
+    let driver = set_up::<D>(plan, &daemons, settings).map_err(of_subject)?;
     let mut checked = Checked::default();
     if settings.workers() > 0 {
         progress.step("checking the answers");
@@ -272,6 +271,14 @@ async fn prepare<'a, D: Driver>(
         thresholds,
         _pinned,
     })
+}
+
+fn set_up<D: Driver>(
+    plan: &Plan<D::Config>,
+    daemons: &Daemons,
+    settings: &Settings,
+) -> anyhow::Result<Arc<D>> {
+    D::setup(plan, &daemons.target, &settings.workers_here()).map(Arc::new)
 }
 
 /// Moves this program to its CPUs, if it has any. A daemon without CPUs of its own inherits what this program has, so it is
