@@ -249,9 +249,16 @@ fn examine(plans: &[PathBuf], out: &Path) -> Result<u8, Failure> {
         ))?;
     }
     if found.is_empty() {
-        return print("No problems found.\n");
+        print("No problems found.\n")?;
     }
-    Ok(exit::FAILED)
+    if let Some(split) = doctor::split() {
+        print(&split)?;
+    }
+    Ok(if found.is_empty() {
+        exit::FINE
+    } else {
+        exit::FAILED
+    })
 }
 
 fn print_report(format: Format, text: &str) -> Result<u8, Failure> {

@@ -15,8 +15,10 @@ use crate::project::Project;
 
 mod needs;
 mod noise;
+mod split;
 
 pub(crate) use needs::Needs;
+pub(crate) use split::split;
 
 /// Kernel memory of a pair of connected sockets, and the memory that the most expensive kind of daemon keeps for a
 /// stream. Neither was measured on this machine: they are estimates that show whether a plan is worth trying.

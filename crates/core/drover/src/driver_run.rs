@@ -1,6 +1,5 @@
 //! Performs one run of a suite: starts a driver's process, and evaluates its end.
 
-use std::net::SocketAddr;
 use std::path::Path;
 
 use harness::command_line::{SUITE_COMMAND, command_line};
@@ -28,7 +27,8 @@ pub(crate) enum Outcome {
     Interrupted,
 }
 
-/// Runs a driver once, against the daemon or another `version` of it. The second value is true if this program was asked to end meanwhile.
+/// Runs a driver once, with `further` options, against the daemon or another `version` of it. The second value is true if
+/// this program was asked to end meanwhile.
 ///
 /// # Errors
 /// The driver can't be started.
@@ -37,7 +37,7 @@ pub(crate) async fn run(
     folder: &Folder,
     run: &PlannedRun,
     version: Option<&Against>,
-    metrics_addr: Option<SocketAddr>,
+    further: &[String],
     signals: &mut Signals,
     tick: impl FnMut(),
 ) -> std::io::Result<(Outcome, bool)> {
@@ -46,6 +46,7 @@ pub(crate) async fn run(
         .arg("--plan")
         .arg(folder.plan())
         .args(arguments(run, version))
+        .args(further)
         .arg("--into")
         .arg(run.id.folder(folder.path()))
         .env(SUITE_COMMAND, command_line("drover"));
@@ -55,9 +56,6 @@ pub(crate) async fn run(
         for variable in unset {
             command.env_remove(variable);
         }
-    }
-    if let Some(address) = metrics_addr {
-        command.args(["--metrics-addr", &address.to_string()]);
     }
     let ending = child::run(command, signals, tick).await?;
     let asked_to_end = ending.interrupts > 0;

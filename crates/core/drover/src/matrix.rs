@@ -53,6 +53,8 @@ pub(crate) fn planned_runs(suite: &SuiteSpec) -> Vec<PlannedRun> {
 
 #[cfg(test)]
 mod tests {
+    use measure::isolation::Isolation;
+
     use super::*;
 
     fn order(daemons: &[&str], levels: &[&str], repeat: u32, seed: u64) -> Vec<String> {
@@ -72,6 +74,7 @@ mod tests {
             repeat,
             seed,
             placement: None,
+            isolation: Isolation::default(),
         };
         planned_runs(&suite)
             .iter()

@@ -7,9 +7,11 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use clap::Args;
+use harness::cli::IsolationOptions;
 use harness::drivers::KnownDriver;
 use load::plan::{self, Capacity, Plan};
 use load::redact;
+use measure::isolation::Isolation;
 use measure::suite::Planned;
 use serde::{Deserialize, Serialize};
 
@@ -43,6 +45,8 @@ pub(crate) struct Overrides {
     /// Override a field of the plan, such as timeline.measure=10s
     #[arg(long, value_name = "PATH=VALUE")]
     set: Vec<String>,
+    #[command(flatten)]
+    isolation: IsolationOptions,
 }
 
 /// Everything that determines the runs. Two suites that are equal in it are the same suite.
@@ -72,6 +76,9 @@ pub(crate) struct SuiteSpec {
     /// The hosts of its runs, if they are divided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) placement: Option<Placement>,
+    /// The CPUs and limits of driver and daemon in all runs.
+    #[serde(default, skip_serializing_if = "Isolation::is_none")]
+    pub(crate) isolation: Isolation,
 }
 
 /// A load: its name, and the fields that it changes in the plan.
@@ -100,6 +107,19 @@ pub(crate) struct Suite {
     pub(crate) named: PathBuf,
     /// The lock of the work tree of the other version.
     _lock: Option<File>,
+}
+
+impl Overrides {
+    /// Returns the CPUs and limits of all runs.
+    fn isolation(&self, placement: Option<&Placement>) -> anyhow::Result<Isolation> {
+        let isolation = self.isolation.checked(true)?;
+        if let (Some(option), Some(_)) = (isolation.options().first(), placement) {
+            bail!(
+                "{option}: is only for runs on this machine: leave it out, or restrict programs on each host (taskset)"
+            );
+        }
+        Ok(isolation)
+    }
 }
 
 impl Suite {
@@ -142,6 +162,7 @@ impl Suite {
         refuse_variables(&driver.name)?;
         let against = other_version(project, overrides, &mut suite, placement)?;
         let (against, lock) = against.unzip();
+        let isolation = overrides.isolation(placement)?;
         let levels = levels(&suite.levels, &plan, suite.capacity.is_some());
         let planned = suite.capacity.is_none().then_some(Planned {
             levels: levels.len() as u64,
@@ -163,6 +184,7 @@ impl Suite {
             repeat: suite.repeat,
             seed: plan.seed,
             placement: placement.cloned(),
+            isolation,
         };
         let text = std::fs::read_to_string(file).unwrap_or_default();
         Ok(Self {

@@ -68,6 +68,15 @@ pub(crate) struct SuiteOptions {
     pub(crate) metrics_addr: Option<SocketAddr>,
 }
 
+impl SuiteOptions {
+    /// Returns the options that each driver gets in every run.
+    fn of_driver(&self, suite: &Suite) -> Vec<String> {
+        let address = self.metrics_addr.iter();
+        let address = address.map(|address| format!("--metrics-addr={address}"));
+        address.chain(suite.spec.isolation.options()).collect()
+    }
+}
+
 /// The change that fails a call: the daemon is worse by this metric, or by the primary one.
 #[derive(Debug, Clone)]
 struct FailOn(Option<String>);
@@ -214,7 +223,8 @@ struct Runner<'a> {
     worse: Option<String>,
     /// True if the whole report is printed at the end.
     full: bool,
-    metrics_addr: Option<SocketAddr>,
+    /// Further options of the driver.
+    further: Vec<String>,
 }
 
 impl<'a> Runner<'a> {
@@ -275,7 +285,7 @@ impl<'a> Runner<'a> {
             fail_on: options.fail_on.clone(),
             worse: None,
             full: options.full,
-            metrics_addr: options.metrics_addr,
+            further: options.of_driver(suite),
         })
     }
 
@@ -509,14 +519,22 @@ impl<'a> Runner<'a> {
                 self.write_record()?;
                 let mut live = LiveView::new(&run.id.folder(self.folder.path()));
                 let tick = || self.progress.show(&now, &mut live);
-                let (program, folder, address) = (&self.program, &self.folder, self.metrics_addr);
+                let (program, folder) = (&self.program, &self.folder);
                 let (outcome, asked_to_end) = match &mut self.hosts {
                     Some(hosts) => hosts.run(program, folder, run, self.signals, tick).await?,
                     None => {
                         let version = self.suite.spec.version(&run.id.daemon);
-                        driver_run::run(program, folder, run, version, address, self.signals, tick)
-                            .await
-                            .with_context(|| format!("starting {}", self.program.display()))?
+                        driver_run::run(
+                            program,
+                            folder,
+                            run,
+                            version,
+                            &self.further,
+                            self.signals,
+                            tick,
+                        )
+                        .await
+                        .with_context(|| format!("starting {}", self.program.display()))?
                     }
                 };
                 // Without a host no run is whole: the same command connects again.

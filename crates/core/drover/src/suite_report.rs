@@ -90,6 +90,9 @@ fn command(record: &Record, folder: &Path) -> String {
     for set in &suite.set {
         command.push_str(&format!(" --set {}", quoted(set)));
     }
+    for word in suite.isolation.options() {
+        command.push_str(&format!(" {word}"));
+    }
     let whole = |path: &Path| path.canonicalize().ok();
     let folder = whole(folder);
     let out = folder

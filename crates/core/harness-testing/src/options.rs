@@ -96,7 +96,7 @@ fn fields(plan: &Table) -> BTreeSet<(String, String)> {
 
 /// Returns true if an option says what the load is, and not what is measured, where, and how it is reported.
 fn shapes_a_load(option: &Arg) -> bool {
-    let others = ["Common options", "One run on several machines"];
+    let others = ["Common options", "Isolation", "One run on several machines"];
     let heading = option.get_help_heading();
     heading.is_some_and(|heading| !others.contains(&heading))
 }

@@ -7,6 +7,7 @@ use anyhow::Context as _;
 use clap::{ArgMatches, FromArgMatches as _};
 use load::redact;
 use measure::exit;
+use measure::isolation::CpuList;
 use measure::load_id::level_with_load_id;
 use measure::report::{Format, Options};
 use measure::result::RunResult;
@@ -34,6 +35,7 @@ mod common;
 mod common_load;
 mod driver_cli;
 mod help;
+mod isolation;
 mod merge;
 mod mistaken;
 mod pages;
@@ -47,6 +49,7 @@ use common::MOST_PROCESSES;
 pub use common::{Common, ProcessCount, ip_address, socket_address};
 pub use common_load::{default_settings, only_group, set_duration};
 pub use driver_cli::{DriverCli, Job, Program, command, job};
+pub use isolation::IsolationOptions;
 pub use merge::MergeOptions;
 pub use mistaken::explain;
 pub use pages::write_pages;
@@ -514,7 +517,9 @@ fn size<D: Driver>(
         );
     }
     let need = part.share().count(load.description.max_open_fds);
-    if plan.daemon.is_some() && part.role() != Role::Load {
+    let launches = plan.daemon.is_some() && part.role() != Role::Load;
+    let isolation = common.isolation.checked(launches)?;
+    if launches {
         let each = need.div_ceil(plan.instances) + OWN_DESCRIPTORS;
         limits::require_nofile("the daemon", each).map_err(|error| {
             let enough = need.div_ceil(limit.saturating_sub(OWN_DESCRIPTORS).max(1));
@@ -525,11 +530,11 @@ fn size<D: Driver>(
         })?;
     }
     let processes = processes(need, limit, common, can_split)?;
-    let half = std::thread::available_parallelism()
-        .map_or(1, |cores| cores.get() as u64 / 2)
-        .max(1);
+    let half = || std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64 / 2);
+    let own = isolation.driver_cpus.as_ref();
+    let cpus = own.map_or_else(half, CpuList::count);
     // Processes share the processors as threads do.
-    let threads = common.threads.map_or((half / processes).max(1), u64::from);
+    let threads = common.threads.map_or((cpus / processes).max(1), u64::from);
     let workers = processes.saturating_mul(threads);
     if workers > MOST_WORKERS {
         let problem = format!(
@@ -546,6 +551,7 @@ fn size<D: Driver>(
             && !common.quiet
             && common.report_format().name == Format::screen().name,
         listen: common.shards.listen,
+        isolation,
         part,
     })
 }

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
+use anyhow::Context as _;
+use measure::isolation::Isolation;
 use measure::machine::Machine;
 use measure::result::RunResult;
 use measure::shard::Role;
@@ -49,6 +51,7 @@ use load::plan::{Invalid, Plan};
 use load::schedule::Share;
 use load::workers::WorkerRange;
 use load::{clock, recorder};
+use subject::cpus::Pinned;
 use subject::daemon::Prepared as PreparedDaemon;
 use subject::listeners::{self, Listeners, NotFound};
 use subject::{disk, headroom, host};
@@ -71,6 +74,8 @@ pub struct Settings {
     pub lines_on_stdout: bool,
     /// The address that launched daemons listen on; 127.0.0.1 if absent.
     pub listen: Option<IpAddr>,
+    /// The CPUs and limits of driver and daemon.
+    pub isolation: Isolation,
     /// The part of this program in the run.
     pub part: Part,
 }
@@ -192,6 +197,8 @@ struct Prepared<'a, D: Driver> {
     /// The plan as the result has it.
     plan: serde_json::Value,
     thresholds: Vec<Threshold>,
+    /// The CPUs of this program, until the run has ended.
+    _pinned: Option<Pinned>,
 }
 
 /// Launches the daemon, and checks its answers and the limits of both sides.
@@ -207,8 +214,9 @@ async fn prepare<'a, D: Driver>(
     let machine = host::machine();
     let mut progress = Progress::new(plan, description, settings.quiet);
     let exporter = exporter(settings.metrics_addr, plan, subject, folder)?;
-    let opening = Daemons::open(plan, subject, settings.listen, &progress);
+    let opening = Daemons::open(plan, subject, settings, &progress);
     let daemons = unless_interrupted(signals, opening).await??;
+    let _pinned = pin(settings)?;
     // Before the check: the other parts connect to the daemon while this one checks the answers.
     settings.part.publish(|| PublishedDaemon {
         name: subject.name().to_owned(),
@@ -216,8 +224,7 @@ async fn prepare<'a, D: Driver>(
         by: ProgramId::this(&machine.hostname),
     })?;
     let of_subject = |error| of_subject(error, subject);
-    let driver = D::setup(plan, &daemons.target, &settings.workers_here()).map_err(of_subject)?;
-    let driver = Arc::new(driver);
+    let driver = set_up::<D>(plan, &daemons, settings).map_err(of_subject)?;
     let mut checked = Checked::default();
     if settings.workers() > 0 {
         progress.step("checking the answers");
@@ -262,7 +269,24 @@ async fn prepare<'a, D: Driver>(
         view,
         plan: stored,
         thresholds,
+        _pinned,
     })
+}
+
+fn set_up<D: Driver>(
+    plan: &Plan<D::Config>,
+    daemons: &Daemons,
+    settings: &Settings,
+) -> anyhow::Result<Arc<D>> {
+    D::setup(plan, &daemons.target, &settings.workers_here()).map(Arc::new)
+}
+
+/// Moves this program to its CPUs, if it has any. A daemon without CPUs of its own inherits what this program has, so it is
+/// launched before. Workers and processes start later.
+fn pin(settings: &Settings) -> anyhow::Result<Option<Pinned>> {
+    let own = settings.isolation.driver_cpus.as_ref();
+    let pinned = own.map(Pinned::to).transpose();
+    pinned.context("moving to the CPUs of --driver-cpus")
 }
 
 /// Performs every operation once, in a thread of its own, so that a daemon that does not answer does not block the

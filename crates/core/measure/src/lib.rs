@@ -20,6 +20,7 @@ pub mod fuzz;
 pub mod growth;
 pub mod imported;
 mod intact;
+pub mod isolation;
 pub mod load_id;
 pub mod machine;
 pub mod metrics;

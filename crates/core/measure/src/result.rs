@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::disturbance::{Disturbance, Stalls};
 pub use crate::growth::Trend;
 use crate::imported::Imported;
+use crate::isolation::Isolation;
 use crate::machine::Machine;
 use crate::shard::{RunPart, ShardSummary};
 use crate::spec::Spec;
@@ -69,6 +70,9 @@ pub struct RunResult {
     pub processes: u64,
     /// Worker threads of the driver, over all its processes.
     pub threads: u64,
+    /// CPUs and limits that kept driver and daemon apart; absent if nothing was restricted.
+    #[serde(default, skip_serializing_if = "Isolation::is_none")]
+    pub isolation: Isolation,
     /// Trustworthiness of the figures: the most severe of `warnings`.
     pub verdict: Verdict,
     /// Reasons to doubt the figures.

@@ -387,6 +387,14 @@ const SIZES: [(&str, f64); 9] = [
     ("", 1.0),
 ];
 
+/// Parses a size, such as `300MiB`, into bytes.
+///
+/// # Errors
+/// A sentence that says what to write.
+pub fn bytes(text: &str) -> Result<u64, &'static str> {
+    number_in(Unit::Bytes, text).map(|bytes| bytes.round() as u64)
+}
+
 /// Parses a number in a unit; the error says what to write.
 pub(crate) fn number_in(unit: Unit, text: &str) -> Result<f64, &'static str> {
     let (units, remedy): (&[(&str, f64)], _) = match unit {

@@ -14,6 +14,7 @@ use crate::manifest::{Manifest, Roots, Stop};
 use load::driver::Address;
 use load::net::ports::ReservedPort;
 
+mod allotment;
 mod environment;
 mod error;
 mod group;
@@ -28,6 +29,7 @@ mod scratch;
 mod step;
 mod tool;
 
+pub use allotment::Limits;
 pub use environment::for_builds;
 pub use error::DaemonError;
 pub use group::set_pdeathsig;
@@ -69,6 +71,8 @@ pub struct Daemon {
     log: Log,
     /// Bytes that earlier starts have written to the log.
     logged_before: u64,
+    /// Processes of earlier starts that the memory limit has killed.
+    killed_before: u64,
     spec: LaunchSpec,
     scratch: tempfile::TempDir,
     /// The services that were started for this daemon alone.
@@ -242,12 +246,28 @@ impl Daemon {
     /// Returns the exit status of the first process, such as `was killed by SIGSEGV`, if it has ended.
     #[must_use]
     pub fn try_exit(&self) -> Option<String> {
-        self.group.exit()
+        self.group.exit().map(|status| self.with_reason(status))
     }
 
     /// Completes when the first process ends by itself. May be dropped and called again.
     pub async fn exited(&self) -> String {
-        self.group.exited().await
+        self.with_reason(self.group.exited().await)
+    }
+
+    /// Returns the limit of memory, bytes, if there is one, and the number of processes that it has killed.
+    #[must_use]
+    pub fn memory_kills(&self) -> Option<(u64, u64)> {
+        self.spec.memory_kills()
+    }
+
+    /// Adds to an exit status that the memory limit has killed a process since the last start, if it has.
+    fn with_reason(&self, status: String) -> String {
+        match self.memory_kills() {
+            Some((limit, kills)) if kills > self.killed_before => {
+                allotment::killed_by_limit(&status, limit)
+            }
+            _ => status,
+        }
     }
 
     /// Sends a signal to all processes of the daemon, and nothing else. A stopped process handles SIGTERM only once it
@@ -279,6 +299,7 @@ impl Daemon {
             .reopen()
             .map_err(DaemonError::io(&self.name, "opening its log again"))?;
         self.logged_before = self.log.length();
+        self.killed_before = self.memory_kills().map_or(0, |(_, kills)| kills);
         let (group, guard) = self.spec.start(log)?;
         // The old guard is dropped first: it would remove the directory of the new processes.
         self.guard = guard;

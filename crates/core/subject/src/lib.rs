@@ -2,8 +2,9 @@
 //!
 //! [`manifest`] describes a daemon, [`daemon`] builds, launches and stops it, [`listeners`] finds one that runs already,
 //! [`usage`] samples its process tree, [`prometheus`] reads its metrics page, [`host`] describes the machine, [`disk`]
-//! watches what others do to its disk, and [`headroom`] checks that both can hold a load.
+//! watches what others do to its disk, [`cpus`] keeps threads on some CPUs, and [`headroom`] checks that both can hold a load.
 
+pub mod cpus;
 pub mod daemon;
 pub mod disk;
 #[cfg(any(test, fuzzing))]

@@ -31,8 +31,12 @@ assert isinstance(level, str)
 workers = plan["groups"][0]["clients"]
 with open(here / "log", "a") as log:
     log.write(f"{daemon}/{level}/{into.name} {os.getpid()} {os.environ.get('DROVER_ROOT')}\n")
-if "--metrics-addr" in arguments:
-    (here / "metrics").write_text(arguments[arguments.index("--metrics-addr") + 1])
+for argument in arguments:
+    if argument.startswith("--metrics-addr="):
+        (here / "metrics").write_text(argument.split("=")[1])
+isolation = ["--driver-cpus", "--daemon-cpus", "--daemon-memory", "--daemon-cpu"]
+restricted = [f"{key}={arguments[arguments.index(key) + 1]}" for key in isolation if key in arguments]
+(here / "isolation").write_text(" ".join(restricted))
 what = plan["driver"].get("do", {}).get(f"{daemon}/{level}", "")
 if what == "limit":
     print("error: the driver needs 999 open files, but may open 7\n  ulimit -n 999", file=sys.stderr)

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use measure::report::{Format, list_of_names};
 
+use super::isolation::IsolationOptions;
 use super::shards::ShardOptions;
 
 /// Maximum number of driver processes on one machine.
@@ -57,8 +58,8 @@ pub struct Common {
     /// Start this many driver processes; `auto` uses as many as the open-file limit requires
     #[arg(long, value_name = "auto|N", default_value = "auto", value_parser = parse_processes)]
     pub processes: ProcessCount,
-    /// Set the worker threads of each process [default: half of the processors divided by the number of processes, so
-    /// that the daemon keeps the other half]
+    /// Set the worker threads of each process [default: the CPUs of --driver-cpus, or else half of the processors, so that
+    /// the daemon keeps the other half, divided by the number of processes]
     #[arg(long, value_name = "N", value_parser = load::number::within(1..=256_u32))]
     pub threads: Option<u32>,
     /// Store results below this folder
@@ -82,6 +83,9 @@ pub struct Common {
     /// Hide the live line and notes on stderr, but not long builds
     #[arg(long, short)]
     pub quiet: bool,
+    /// The CPUs and limits of driver and daemon.
+    #[command(flatten)]
+    pub isolation: IsolationOptions,
     /// The part of this program in a run on several machines.
     #[command(flatten)]
     pub shards: ShardOptions,

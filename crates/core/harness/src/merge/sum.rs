@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context as _, anyhow, ensure};
 use measure::disturbance::Stalls;
+use measure::isolation::Isolation;
 use measure::result::{
     Answer, AuditInputs, Cost, DaemonInfo, OpeningTime, Resources, RunResult, Second, SecondSeries,
     Usage,
@@ -91,6 +92,9 @@ impl Merge {
         self.add_warnings(&mut result, &part);
         self.add_resources(&result, part.role);
         self.hosts.insert(result.machine.hostname.clone());
+        self.whole
+            .isolation
+            .add(std::mem::take(&mut result.isolation));
         // Shards whose numbers are in variables of a scheduler have the same.
         let known = &mut self.whole.commands;
         result.commands.retain(|command| !known.contains(command));
@@ -257,6 +261,7 @@ fn shared(part: &RunResult) -> RunResult {
         },
         wall_s: 0.0,
         commands: Vec::new(),
+        isolation: Isolation::default(),
         processes: 0,
         threads: 0,
         usage: Usage::default(),

@@ -8,6 +8,7 @@ use load::driver::{Driver, SharedProgress, ValidPlan};
 use load::limits;
 use load::recorder::WorkerSecond;
 use load::workers::WorkerRange;
+use measure::isolation::Isolation;
 use tokio::io::{AsyncBufReadExt as _, BufReader, Lines, Stdin};
 use tokio::sync::watch;
 
@@ -106,6 +107,7 @@ pub(crate) async fn process<D: Driver>() -> anyhow::Result<()> {
         quiet: true,
         lines_on_stdout: false,
         listen: None,
+        isolation: Isolation::default(),
         part: Part::Process(pipe.clone()),
     };
     let nothing = serde_json::Value::Null;

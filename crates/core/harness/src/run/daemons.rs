@@ -17,14 +17,16 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::scrape::{Origin, ScrapeTarget};
-use super::{Subject, addresses, external};
+use super::{Settings, Subject, addresses, external};
 use crate::output;
 use crate::progress::Progress;
 use crate::signals::Signals;
 use crate::store::{self, Folder};
 use load::driver::Target;
 use load::plan::{Fault, Invalid, Plan};
-use subject::daemon::{Daemon, Endpoint, Options as LaunchOptions, Prepared, StopReport, Stopped};
+use subject::daemon::{
+    Daemon, Endpoint, Limits, Options as LaunchOptions, Prepared, StopReport, Stopped,
+};
 use subject::listeners::{self, Listeners, NotFound};
 use subject::prometheus::{self, without_user};
 
@@ -86,7 +88,7 @@ impl Daemons {
     pub(super) async fn open<C>(
         plan: &Plan<C>,
         subject: &Subject,
-        listen: Option<IpAddr>,
+        settings: &Settings,
         progress: &Progress,
     ) -> anyhow::Result<Self> {
         let prepared = match subject {
@@ -121,8 +123,16 @@ impl Daemons {
         if !known.is_empty() {
             progress.step(&format!("starting {}", known.join(", ")));
         }
-        let mut options = LaunchOptions::default();
-        if let Some(listen) = listen {
+        let isolation = &settings.isolation;
+        let mut options = LaunchOptions {
+            cpus: isolation.daemon_cpus.clone(),
+            limits: Limits {
+                memory_bytes: isolation.daemon_memory_bytes,
+                cores: isolation.daemon_cores,
+            },
+            ..LaunchOptions::default()
+        };
+        if let Some(listen) = settings.listen {
             require_listen(prepared, listen)?;
             options.listen = listen;
         }
@@ -217,6 +227,18 @@ impl Daemons {
         let apart = listeners::outside(&holders, &launched);
         let is_all = apart.len() == holders.len();
         (!apart.is_empty()).then(|| Warning::listens_outside(&external::list(&apart), is_all))
+    }
+
+    /// Returns a warning if the memory limit has killed processes of daemons that went on without them.
+    pub(super) fn killed_by_memory_limit(&self) -> Option<Warning> {
+        let living = self.instances.iter();
+        let living = living.filter(|instance| instance.state != State::Died);
+        let kills: Vec<(u64, u64)> = living
+            .filter_map(|instance| instance.daemon.memory_kills())
+            .collect();
+        let sum = kills.iter().map(|(_, kills)| kills).sum();
+        let (limit, _) = kills.first().filter(|_| sum > 0)?;
+        Some(Warning::killed_by_memory_limit(sum, *limit))
     }
 
     /// Returns a note if a metrics page was given, and none of the counters that the driver compares was on it.

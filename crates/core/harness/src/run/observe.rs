@@ -92,6 +92,7 @@ impl Started {
         let origin = self.running.share.phases.origin;
         warnings.extend(self.monitor.changed_processes(origin));
         warnings.extend(self.faults.not_injected());
+        warnings.extend(daemons.killed_by_memory_limit());
         warnings.extend(daemons.without_counters(spec, has_counters));
         warnings.extend(self.monitor.unread_pages(daemons, spec));
         // Unix sockets have their own queues, which the watch reads.
@@ -140,6 +141,7 @@ fn facts<D: Driver>(
         },
         processes: settings.processes,
         threads: settings.processes * settings.threads,
+        isolation: settings.isolation.clone(),
         usage,
         services,
         resources,

@@ -18,6 +18,7 @@ use load::pacer::Tick;
 use load::plan::{Group, Invalid, Plan, Timeline};
 use load::schedule::Share;
 use load::workers::WorkerRange;
+use measure::isolation::Isolation;
 use measure::result::RunResult;
 use measure::shard::Role;
 use measure::spec::{SeriesRole, SeriesSpec, Spec};
@@ -155,6 +156,7 @@ fn play_into(folder: &Folder, behaviour: Behaviour, part: Part) -> anyhow::Resul
         metrics_addr: None,
         quiet: true,
         listen: None,
+        isolation: Isolation::default(),
         part,
     };
     let subject = External::new(

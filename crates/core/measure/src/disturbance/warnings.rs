@@ -68,6 +68,8 @@ pub struct Context {
     pub forced_switches: u64,
     /// CPU use of the busiest thread of the daemon or of a service over the run, percent of a core.
     pub daemon_thread_pct: Option<f64>,
+    /// CPU use of the daemons over the run, percent of the CPUs or of the quota that they were given.
+    pub daemon_allotment_pct: Option<f64>,
 }
 
 impl Disturbance {
@@ -150,8 +152,7 @@ impl Disturbance {
         if let Some(wait) = self.daemon_wait_pct {
             message += &format!("; the daemon waited {}", units::percent(wait));
         }
-        let hint =
-            "stop other programs, or give daemon and driver their own cores (taskset), and repeat";
+        let hint = "stop other programs, or give daemon and driver their own CPUs (--driver-cpus, --daemon-cpus), and repeat";
         Some(Kind::OtherWork.warning(severity, message, hint))
     }
 
@@ -271,7 +272,7 @@ impl Disturbance {
             units::percent(wait),
             units::count(context.forced_switches)
         );
-        let hint = "the measured times include that wait: give daemon and driver their own cores (taskset), or lower the load";
+        let hint = "the measured times include that wait: give daemon and driver their own CPUs (--driver-cpus, --daemon-cpus), or lower the load";
         Some(Kind::SharedCpus.warning(severity, message, hint))
     }
 
@@ -282,6 +283,7 @@ impl Disturbance {
         let all = (own + self.others_cpu_pct.unwrap_or(0.0)) / self.cpus.max(1) as f64;
         let is_full = [daemon, worker, all]
             .into_iter()
+            .chain(context.daemon_allotment_pct)
             .any(|used| used > FULL_PCT);
         if !context.closed || context.busy_waits || is_full {
             return None;
@@ -524,6 +526,11 @@ mod tests {
             ..closed
         };
         assert_eq!(unfilled(90.0, &daemon_full), None);
+        let allotment_full = Context {
+            daemon_allotment_pct: Some(99.0),
+            ..closed
+        };
+        assert_eq!(unfilled(90.0, &allotment_full), None);
         let open = Context {
             closed: false,
             ..closed

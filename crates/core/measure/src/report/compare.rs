@@ -110,6 +110,9 @@ fn different(one: &Repetitions<'_>, other: &Repetitions<'_>) -> Option<String> {
         let (one, other) = (plain(&first.driver), plain(&run.driver));
         return Some(format!("different drivers: {one} and {other}"));
     }
+    if all().any(|run| run.isolation != first.isolation) {
+        return Some("different CPUs or limits");
+    }
     if all().any(|run| run.plan_sentence != first.plan_sentence) {
         return Some("different plans".to_owned());
     }

@@ -23,6 +23,7 @@ pub(super) fn run(result: &RunResult) -> Vec<(&'static str, String)> {
         ("driver", driver(result)),
         ("run", run),
     ];
+    facts.extend(isolation(result).map(|text| ("isolation", text)));
     let commands = result.commands.iter();
     facts.extend(commands.map(|command| (COMMAND, plain(command))));
     facts
@@ -76,6 +77,11 @@ pub(super) fn driver(result: &RunResult) -> String {
         format!("{} build", machine.build_profile),
     ];
     joined(facts.map(Some))
+}
+
+/// Describes the CPUs and limits of driver and daemon, if there are any.
+pub(super) fn isolation(result: &RunResult) -> Option<String> {
+    (!result.isolation.is_none()).then(|| result.isolation.describe())
 }
 
 /// Formats a number of things: `1 run`, `2 runs`.

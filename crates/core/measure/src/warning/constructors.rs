@@ -1,6 +1,7 @@
 //! Warnings about a run, each with its hint.
 
 use super::{Kind, Severity, Warning};
+use crate::isolation::Isolation;
 use crate::result::Operations;
 use crate::units;
 
@@ -260,6 +261,27 @@ impl Warning {
         Some(Kind::NoisyHost.warning(severity, message, hint))
     }
 
+    /// Returns a note if driver and daemon were given the same CPUs.
+    pub fn shared_lists(isolation: &Isolation) -> Option<Self> {
+        let shared = isolation.shared_cpus()?;
+        Some(Kind::SharedCpus.note(
+            format!("--driver-cpus and --daemon-cpus both name {shared}: driver and daemon take that CPU time from each other"),
+            "name other CPUs in each: `drover doctor` proposes two lists",
+        ))
+    }
+
+    /// Reports that processes of a daemon, which itself went on, were killed by its memory limit of `limit` bytes.
+    pub fn killed_by_memory_limit(kills: u64, limit: u64) -> Self {
+        Kind::DaemonProcesses.suspect(
+            format!(
+                "processes of the daemon that were killed by its memory limit of {}: {}",
+                units::bytes(limit),
+                units::count(kills)
+            ),
+            "the figures include their loss: raise --daemon-memory, or lower the load",
+        )
+    }
+
     /// Reports that the driver's own counts contradict each other: operations started, and operations that ended or
     /// were left open.
     pub fn operations_disagree(begun: u64, ended: u64) -> Self {
@@ -392,6 +414,23 @@ impl Warning {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn cpus_that_both_sides_were_given_are_noted() {
+        let noted = |driver: &str, daemon: Option<&str>| {
+            let noted = Warning::shared_lists(&Isolation {
+                driver_cpus: driver.parse().ok(),
+                daemon_cpus: daemon.map(|list| list.parse().unwrap()),
+                ..Isolation::default()
+            });
+            noted.map(|warning| (warning.severity, warning.message))
+        };
+        let (severity, message) = noted("0-3", Some("3-7")).unwrap();
+        assert_eq!(severity, Severity::Note);
+        assert!(message.contains("both name 3: "), "{message}");
+        assert_eq!(noted("0-3", Some("4-7")), None);
+        assert_eq!(noted("0-3", None), None);
+    }
 
     #[test]
     fn a_little_stolen_time_is_suspect_and_more_is_invalid() {

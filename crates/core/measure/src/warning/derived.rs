@@ -34,6 +34,10 @@ impl Warning {
                 .chain(services.iter().map(|service| &service.usage))
                 .filter_map(|side| side.busiest_thread_pct)
                 .reduce(f64::max),
+            daemon_allotment_pct: usage.daemon.as_ref().and_then(|side| {
+                let allotment = facts.isolation.daemon_allotment(facts.daemon.instances)?;
+                Some(side.cpu_avg_pct / allotment)
+            }),
         };
         let found = usage
             .disturbance
@@ -43,7 +47,9 @@ impl Warning {
             .and_then(|disturbance| disturbance.others_cpu_pct);
         let load1 = machine.load1.filter(|_| others.is_none());
         let noisy = Self::noisy_host(load1, machine.cpus, machine.steal_pct);
-        found.into_iter().flatten().chain(noisy).collect()
+        let overlap = Self::shared_lists(&facts.isolation);
+        let found = found.into_iter().flatten();
+        found.chain(noisy).chain(overlap).collect()
     }
 
     /// Returns the warnings about the outcomes of the operations of a whole run, by the counters and failures of it.

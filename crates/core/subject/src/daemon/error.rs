@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use measure::similar::similar;
 
+use super::allotment::MEMORY_LIMIT;
 use super::process_name::ProcessName;
 use super::tool;
 use crate::manifest::{ManifestError, built_programs, install_command};
@@ -217,6 +218,8 @@ fn missing_program() -> String {
 fn remedy(status: &str) -> &'static str {
     if status == tool::exited(0) {
         "  `run` must keep it in the foreground\n"
+    } else if status.contains(MEMORY_LIMIT) {
+        "  raise --daemon-memory\n"
     } else {
         ""
     }

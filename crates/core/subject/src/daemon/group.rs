@@ -14,6 +14,7 @@ use nix::unistd::{Pid, getppid};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
+use super::allotment::Allotment;
 use super::mark::Mark;
 use super::tool;
 use crate::usage::stat;
@@ -36,11 +37,16 @@ pub(super) struct Group {
 }
 
 impl Group {
-    /// Starts a command as the first of a new group, with a mark for all that it starts. The kernel kills it when the
-    /// calling thread ends. The parent-death signal is cleared by set-user-ID programs.
-    pub(super) fn start(command: &mut Command, mark: Mark) -> io::Result<Self> {
+    /// Starts a command as the first of a new group, with a mark and an allotment for all that it starts. The kernel kills
+    /// it when the calling thread ends. The parent-death signal is cleared by set-user-ID programs.
+    pub(super) fn start(
+        command: &mut Command,
+        mark: Mark,
+        allotment: Allotment,
+    ) -> io::Result<Self> {
         before_exec(command.process_group(0), Signal::SIGKILL, move || {
             mark.set();
+            allotment.take()
         });
         let mut child = command.spawn()?;
         let id = Pid::from_raw(child.id().cast_signed());
@@ -152,7 +158,7 @@ impl Drop for Group {
 
 /// Has the kernel send `signal` to the command when the thread that starts it ends.
 pub fn set_pdeathsig(command: &mut Command, signal: Signal) {
-    before_exec(command, signal, || {});
+    before_exec(command, signal, || Ok(()));
 }
 
 /// Sets the parent-death signal of a command, and calls `also`, which may only make system calls.
@@ -160,10 +166,14 @@ pub fn set_pdeathsig(command: &mut Command, signal: Signal) {
     unsafe_code,
     reason = "the parent-death signal must be set between fork and exec"
 )]
-fn before_exec(command: &mut Command, signal: Signal, also: impl Fn() + Send + Sync + 'static) {
+fn before_exec(
+    command: &mut Command,
+    signal: Signal,
+    also: impl Fn() -> io::Result<()> + Send + Sync + 'static,
+) {
     let parent = Pid::this();
     let set_signal = move || {
-        also();
+        also()?;
         prctl::set_pdeathsig(signal)?;
         // The death of a parent before this call sends no signal.
         if getppid() == parent {
@@ -172,7 +182,8 @@ fn before_exec(command: &mut Command, signal: Signal, also: impl Fn() + Send + S
             Err(io::Error::from_raw_os_error(libc::ESRCH))
         }
     };
-    // SAFETY: between fork and exec only prctl, getppid and setrlimit are called, which are async-signal-safe; nothing is allocated.
+    // SAFETY: between fork and exec only prctl, getppid, setrlimit, sched_setaffinity and write are called, which are
+    // async-signal-safe; nothing is allocated.
     unsafe {
         command.pre_exec(set_signal);
     }

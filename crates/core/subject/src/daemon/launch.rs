@@ -8,6 +8,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::allotment::{Allotment, ControlGroup, Limits};
 use super::group::Group;
 use super::guard::Guard;
 use super::log::Log;
@@ -17,9 +18,13 @@ use super::process_name::ProcessName;
 use super::ready::{self, Failure};
 use super::scratch;
 use super::{Daemon, DaemonError, Endpoint, environment, tool};
+use crate::cpus;
+use crate::host::ControlGroups;
 use crate::manifest::{Probe, placeholders};
 use crate::prometheus;
 use load::net::ports::ReservedPort;
+use measure::isolation::CpuList;
+use nix::sched::CpuSet;
 
 /// Name of a daemon's socket in its scratch directory.
 const SOCKET_NAME: &str = "daemon.sock";
@@ -38,6 +43,10 @@ pub struct Options {
     pub keep_scratch: bool,
     /// The address that the daemon listens on, if its manifest says how. Services listen on 127.0.0.1.
     pub listen: IpAddr,
+    /// The CPUs of the daemon and its services; if absent, it inherits the CPUs of the calling thread.
+    pub cpus: Option<CpuList>,
+    /// The limits of the daemon, each instance with its own. Services have none.
+    pub limits: Limits,
 }
 
 impl Default for Options {
@@ -47,6 +56,8 @@ impl Default for Options {
             log_limit: 64 << 20,
             keep_scratch: false,
             listen: IpAddr::V4(Ipv4Addr::LOCALHOST),
+            cpus: None,
+            limits: Limits::default(),
         }
     }
 }
@@ -97,6 +108,9 @@ pub(super) struct LaunchSpec {
     pub(super) limit: Duration,
     /// The directory that the guard removes if this program dies.
     removes: Option<PathBuf>,
+    /// The CPUs of every start: by then, this program may have moved to others.
+    cpus: CpuSet,
+    control_group: Option<ControlGroup>,
 }
 
 impl LaunchSpec {
@@ -108,16 +122,18 @@ impl LaunchSpec {
             .stdout(log.try_clone().map_err(io("sharing its log"))?)
             .stderr(log);
         let mark = Mark::new();
+        let allotment = Allotment::new(self.cpus, self.control_group.as_ref());
         // Without a shell there is no guard; the kernel still kills the first process.
         let removes = self.removes.as_deref().unwrap_or(Path::new(""));
         let mut guard = Guard::for_daemon(mark, removes).ok();
-        let group =
-            Group::start(&mut command, mark).map_err(|problem| DaemonError::NotStarted {
+        let group = Group::start(&mut command, mark, allotment).map_err(|problem| {
+            DaemonError::NotStarted {
                 name: self.name.clone(),
                 command: self.shown(),
                 remedy: self.remedy(&problem),
                 problem,
-            })?;
+            }
+        })?;
         if let Some(guard) = &mut guard {
             guard.watch(group.id());
         }
@@ -131,6 +147,11 @@ impl LaunchSpec {
             directory: self.directory.clone(),
             environment: self.environment.clone(),
         })
+    }
+
+    /// Returns the daemon's limit of memory, bytes, if it has one, and the number of processes that it has killed.
+    pub(super) fn memory_kills(&self) -> Option<(u64, u64)> {
+        self.control_group.as_ref()?.memory_kills()
     }
 
     fn shown(&self) -> String {
@@ -208,6 +229,7 @@ impl Prepared {
     pub async fn start_services(&self, options: &Options) -> Result<Vec<Daemon>, DaemonError> {
         let options = &Options {
             listen: Options::default().listen,
+            limits: Limits::default(),
             ..options.clone()
         };
         let mut started = Vec::new();
@@ -244,7 +266,7 @@ impl Prepared {
             ports,
             services,
         };
-        let spec = run.spec(extra_env, options);
+        let spec = run.spec(extra_env, options)?;
         let endpoint = run.endpoint();
         let ports = run.ports;
 
@@ -268,6 +290,7 @@ impl Prepared {
             trimmer: tokio::spawn(log.clone().keep_below(options.log_limit)),
             log,
             logged_before: 0,
+            killed_before: 0,
             spec,
             scratch,
             services: Vec::new(),
@@ -290,7 +313,7 @@ impl Prepared {
         match failure {
             Failure::Exited(status) => DaemonError::ExitedEarly {
                 name,
-                status,
+                status: daemon.with_reason(status),
                 last_lines,
                 command,
             },
@@ -333,9 +356,22 @@ impl Daemon {
 }
 
 impl Run<'_> {
-    fn spec(&self, extra_env: &[(String, String)], options: &Options) -> LaunchSpec {
+    fn spec(
+        &self,
+        extra_env: &[(String, String)],
+        options: &Options,
+    ) -> Result<LaunchSpec, DaemonError> {
         let manifest = &self.prepared.manifest;
-        LaunchSpec {
+        let io = |doing: &'static str| DaemonError::io(&self.prepared.name, doing);
+        let cpus = match &options.cpus {
+            Some(list) => cpus::to_set(list),
+            None => cpus::to_set(&cpus::read(0).map_err(io("reading the CPUs of this program"))?),
+        };
+        let control_group =
+            ControlGroup::create(options.limits, &ControlGroups::from_this_process()).map_err(
+                |problem| io("making its control group")(std::io::Error::other(problem)),
+            )?;
+        Ok(LaunchSpec {
             name: self.prepared.name.clone(),
             words: self.expand_all(&manifest.run),
             counters: self.expand_all(&manifest.counters),
@@ -344,7 +380,9 @@ impl Run<'_> {
             probe: self.probe(),
             limit: options.ready_timeout.unwrap_or(manifest.ready.timeout),
             removes: (!options.keep_scratch).then(|| self.scratch.to_owned()),
-        }
+            cpus,
+            control_group,
+        })
     }
 
     fn expand(&self, text: &str) -> String {

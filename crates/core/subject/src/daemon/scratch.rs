@@ -5,6 +5,7 @@ use std::io;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
+use load::clock;
 use nix::unistd::{Pid, geteuid};
 use tempfile::TempDir;
 
@@ -22,12 +23,21 @@ pub(super) fn create() -> io::Result<TempDir> {
         usual
     };
     remove_abandoned(&directory);
-    let own = stat::read(Pid::this().as_raw()).ok_or(io::ErrorKind::NotFound)?;
     tempfile::Builder::new()
-        .prefix(&prefix(&own))
+        .prefix(&own_prefix()?)
         .rand_bytes(3)
         .permissions(Permissions::from_mode(0o700))
         .tempdir_in(directory)
+}
+
+/// Returns a name for a folder of this program that no other folder has.
+pub(super) fn unused_name() -> io::Result<String> {
+    Ok(format!("{}{:x}", own_prefix()?, clock::now()))
+}
+
+fn own_prefix() -> io::Result<String> {
+    let own = stat::read(Pid::this().as_raw()).ok_or(io::ErrorKind::NotFound)?;
+    Ok(prefix(&own))
 }
 
 /// Returns the beginning of the names of folders that belong to a process. No other process has the same: process ids
@@ -45,16 +55,22 @@ fn namespace() -> String {
 /// Removes the folders of this user whose program has ended. Its guard does so too, unless it was killed with the
 /// program. A folder that cannot be removed stays.
 fn remove_abandoned(directory: &Path) {
+    for folder in abandoned(directory) {
+        let _ = fs::remove_dir_all(folder);
+    }
+}
+
+/// Returns the folders of this user whose program has ended.
+pub(super) fn abandoned(directory: &Path) -> Vec<PathBuf> {
     let namespace = namespace();
-    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let abandoned = entries.filter(|entry| {
         let name = entry.file_name();
-        let name = name.to_str().unwrap_or_default();
         let is_own =
             || fs::symlink_metadata(entry.path()).is_ok_and(|it| it.uid() == geteuid().as_raw());
-        if is_abandoned(name, &namespace) && is_own() {
-            let _ = fs::remove_dir_all(entry.path());
-        }
-    }
+        is_abandoned(name.to_str().unwrap_or_default(), &namespace) && is_own()
+    });
+    abandoned.map(|entry| entry.path()).collect()
 }
 
 /// Returns true for the name of a folder whose process has ended.

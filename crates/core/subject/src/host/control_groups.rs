@@ -16,7 +16,8 @@ pub struct ControlGroups {
 }
 
 impl ControlGroups {
-    pub(super) fn from_this_process() -> Self {
+    /// Returns the control groups of this program.
+    pub(crate) fn from_this_process() -> Self {
         Self::from_process(std::process::id())
     }
 
@@ -73,6 +74,39 @@ impl ControlGroups {
             )
         });
         unified.chain(first).min_by(f64::total_cmp)
+    }
+
+    /// Returns groups with these directories: of version 2, and of version 1 for both controllers.
+    #[cfg(test)]
+    pub(crate) fn with_directories(unified: Vec<PathBuf>, first: Vec<PathBuf>) -> Self {
+        Self {
+            unified,
+            memory: first.clone(),
+            cpu: first,
+        }
+    }
+
+    /// Returns the groups of version 2, this process's own and its ancestors, whose children may have limits of all these
+    /// controllers.
+    pub(crate) fn unified_parents(&self, controllers: &[&str]) -> Vec<&Path> {
+        let has_all = |group: &&PathBuf| {
+            let enabled = text(group.join("cgroup.subtree_control")).unwrap_or_default();
+            let mut controllers = controllers.iter();
+            controllers.all(|name| enabled.split(' ').any(|enabled| enabled == *name))
+        };
+        let parents = self.unified.iter().filter(has_all);
+        parents.map(PathBuf::as_path).collect()
+    }
+
+    /// Returns the group of version 1 of this process for a controller, `memory` or `cpu`. In a container it is the root of
+    /// the tree, whatever its name outside.
+    pub(crate) fn first_parent(&self, controller: &str) -> Option<&Path> {
+        let groups = match controller {
+            "memory" => &self.memory,
+            _ => &self.cpu,
+        };
+        let mut parents = groups.iter().filter(|group| group.is_dir());
+        parents.next().map(PathBuf::as_path)
     }
 
     /// Starts to count how often the quotas of these groups throttle what runs in them.

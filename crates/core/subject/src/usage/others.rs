@@ -2,11 +2,9 @@
 
 use std::fs::File;
 
-use nix::sched::{CpuSet, sched_getaffinity};
-use nix::unistd::Pid;
-
 use super::stat::read_whole;
 use super::ticks_per_s;
+use crate::cpus;
 
 /// Size for a line of about 60 bytes per CPU, followed by one long line of interrupts that is not needed.
 const BUFFER: usize = 64 << 10;
@@ -34,9 +32,7 @@ impl Others {
         let mut cpus = Vec::new();
         for pid in pids {
             // A process that has ended, or may not be queried, restricts nothing.
-            let set = sched_getaffinity(Pid::from_raw(i32::try_from(*pid).ok()?)).ok()?;
-            let of_set = (0..CpuSet::count()).filter(|cpu| set.is_set(*cpu).unwrap_or(false));
-            cpus.extend(of_set);
+            cpus.extend(cpus::read(i32::try_from(*pid).ok()?).ok()?.iter());
         }
         cpus.sort_unstable();
         cpus.dedup();

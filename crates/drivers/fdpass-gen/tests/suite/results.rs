@@ -237,13 +237,13 @@ fn a_metrics_page_that_turns_into_html_during_the_run_is_named() {
 fn a_metrics_page_is_for_a_daemon_that_runs_already_and_a_name_is_no_path() {
     let message = drive::refused(&["--daemon-metrics=http://127.0.0.1:1/"]);
     assert!(
-        said.contains("--daemon-metrics") && said.contains("--socket"),
-        "{said}"
+        message.contains("--daemon-metrics") && message.contains("--socket"),
+        "{message}"
     );
     let message = drive::refused(&["--name=../x"]);
     assert!(
-        said.contains("--name: `../x` is used as a folder name"),
-        "{said}"
+        message.contains("--name: `../x` is used as a folder name"),
+        "{message}"
     );
     for (option, part) in [
         ("--name=../x", "used as a folder name"),
@@ -254,7 +254,7 @@ fn a_metrics_page_is_for_a_daemon_that_runs_already_and_a_name_is_no_path() {
         ),
     ] {
         let message = drive::refused(&["--socket", "/nowhere", option]);
-        assert!(said.contains(part) && !said.contains("secret"), "{said}");
+        assert!(message.contains(part) && !message.contains("secret"), "{message}");
     }
 }
 

@@ -12,6 +12,7 @@ mod divided;
 mod engines;
 mod goaway;
 mod held;
+mod isolation;
 mod latency;
 mod left_over;
 mod left_server;

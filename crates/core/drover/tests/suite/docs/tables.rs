@@ -128,11 +128,16 @@ fn every_option_of_a_suite_is_listed() {
 #[test]
 fn every_option_that_the_drivers_share_is_listed() {
     let options = fields("crates/core/harness/src/cli/common.rs", "Common");
+    let of_isolation = fields(
+        "crates/core/harness/src/cli/isolation.rs",
+        "IsolationOptions",
+    );
     let of_shards = fields("crates/core/harness/src/cli/shards.rs", "ShardOptions");
-    let flattened = |name: &String| name == "shards";
+    let flattened = |name: &String| ["isolation", "shards"].contains(&&**name);
     let options: Vec<String> = options
         .into_iter()
         .filter(|name| !flattened(name))
+        .chain(of_isolation)
         .chain(of_shards)
         .collect();
     assert!(options.len() > 20, "{options:?}");

@@ -110,6 +110,8 @@ fn facts_of_several(comparison: &Comparison<'_>) -> Facts {
     facts.extend(noise(results).map(|noise| ("noise", noise)));
     let drivers = distinct(results.iter().map(facts::driver)).into_iter();
     facts.extend(drivers.map(|driver| ("driver", driver)));
+    let isolation = distinct(results.iter().filter_map(facts::isolation)).into_iter();
+    facts.extend(isolation.map(|text| ("isolation", text)));
     // Of the runs of a suite it is the suite's.
     let commands = results.iter().filter_map(|run| run.commands.first());
     let commands = distinct(commands.map(|command| plain(command))).into_iter();

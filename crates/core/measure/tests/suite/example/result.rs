@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use measure::isolation::Isolation;
 use measure::machine::Machine;
 use measure::result::{
     AuditInputs, DaemonInfo, Operations, RunResult, SCHEMA, Second, SecondSeries, SeriesResult,
@@ -49,6 +50,7 @@ pub(crate) fn full() -> RunResult {
         machine: machine(),
         processes: 1,
         threads: 2,
+        isolation: Isolation::default(),
         verdict: verdict(&warnings),
         warnings,
         operations: Operations { started: 1_000, ok: 995, failed: 3, unfinished: 2, missed: 0, peak_active: 84 },

@@ -192,6 +192,32 @@ fn runs_of_other_machines_or_plans_are_not_comparable() {
 }
 
 #[test]
+fn runs_with_other_cpus_or_limits_are_not_comparable_and_both_are_told() {
+    let mut suite = suite_of(&FOUR[2..], &[1_000], 3);
+    for run in &mut suite.results {
+        run.isolation.driver_cpus = Some("0-1".parse().unwrap());
+        if run.daemon.name == "rust-streaming" {
+            run.isolation.daemon_memory_bytes = Some(64 << 20);
+        }
+    }
+    assert_snapshot!(answer(&suite), @r#"
+    - **excluded:** rust-streaming: not comparable with php-streaming (different CPUs or limits)
+    - **answer:** not comparable: there is nothing to compare php-streaming with
+    - **ran:** 1 level, 3 repetitions
+    "#);
+    let page = markdown(&suite);
+    for text in [
+        "the driver on CPUs 0-1",
+        "the driver on CPUs 0-1; the daemon with at most 64.0 MiB of memory",
+    ] {
+        assert!(
+            page.contains(&format!("- **isolation:** {text}\n")),
+            "{page}"
+        );
+    }
+}
+
+#[test]
 fn daemons_that_lost_clients_in_injected_faults_are_compared_by_their_downtime() {
     let mut suite = suite_of(&["go-streaming", "rust-streaming"], &[1_000], 5);
     for run in &mut suite.results {
