@@ -34,7 +34,7 @@ impl Objective {
 fn parse_parts(text: &str, spec: &Spec) -> Result<Objective, String> {
     let example = || {
         let series = spec.series_names();
-        let series = series.first().copied().unwrap_or("response");
+        let series = series.first().copied().unwrap_or("lag");
         format!("write an objective such as `{series} < 200ms`")
     };
     let (name, bound) = text

@@ -1,7 +1,7 @@
 //! A stream in flight.
 //!
-//! Memory per stream: this entry takes 72 bytes, 80 with its generation; the kernel keeps about 7 KB for the socket
-//! pair, outside any process's memory. There is no read buffer per stream: 10,000 streams are 0.8 MB.
+//! Memory per stream: this entry takes 80 bytes, 88 with its generation; the kernel keeps about 7 KB for the socket
+//! pair, outside any process's memory. There is no read buffer per stream: 10,000 streams are 0.9 MB.
 
 use std::os::fd::OwnedFd;
 
@@ -242,6 +242,6 @@ mod tests {
 
     #[test]
     fn an_entry_is_as_small_as_the_sketch_says() {
-        assert!(size_of::<Stream>() <= 72, "{} bytes", size_of::<Stream>());
+        assert!(size_of::<Stream>() <= 80, "{} bytes", size_of::<Stream>());
     }
 }

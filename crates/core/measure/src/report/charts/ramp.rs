@@ -84,16 +84,25 @@ fn served(comparison: &Comparison<'_>) -> Chart {
     let read = |step: &Step| Some(step.served_per_s);
     let mut drawn = lines(comparison, MarkKind::Line, read, shown);
     drawn.extend(all);
-    let scale = Scale::linear(drawn.ys(), units::label);
-    let (x, y) = (offered(&drawn), axis("served/s", scale, "/s"));
+    let (x, y) = (offered(&drawn), rate("served/s", drawn.ys()));
     let reading = "Solid: operations that succeeded; dashed: all that were offered.";
     let title = "served by offered rate".to_owned();
     drawn.chart("ramp-served".to_owned(), title, reading, x, y)
 }
 
 fn offered(drawn: &Drawn) -> Axis {
-    let rates: Vec<f64> = drawn.xs().collect();
-    axis("offered/s", Scale::fitting(&rates, units::label), "/s")
+    rate("offered/s", drawn.xs())
+}
+
+/// Creates an axis of rates, which is logarithmic if they have a wide range.
+fn rate(label: &str, rates: impl Iterator<Item = f64>) -> Axis {
+    let rates: Vec<f64> = rates.collect();
+    let scale = Scale::fitting(&rates, units::label);
+    let kind = match scale {
+        Scale::Log { .. } => ", log scale",
+        _ => "",
+    };
+    axis(format!("{label}{kind}"), scale, "/s")
 }
 
 /// Returns the objectives on the headline series.
