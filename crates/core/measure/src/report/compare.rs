@@ -111,7 +111,7 @@ fn different(one: &Repetitions<'_>, other: &Repetitions<'_>) -> Option<String> {
         return Some(format!("different drivers: {one} and {other}"));
     }
     if all().any(|run| run.isolation != first.isolation) {
-        return Some("different CPUs or limits");
+        return Some("different CPUs or limits".to_owned());
     }
     if all().any(|run| run.plan_sentence != first.plan_sentence) {
         return Some("different plans".to_owned());

@@ -254,7 +254,10 @@ fn a_metrics_page_is_for_a_daemon_that_runs_already_and_a_name_is_no_path() {
         ),
     ] {
         let message = drive::refused(&["--socket", "/nowhere", option]);
-        assert!(message.contains(part) && !message.contains("secret"), "{message}");
+        assert!(
+            message.contains(part) && !message.contains("secret"),
+            "{message}"
+        );
     }
 }
 
