@@ -160,9 +160,7 @@ impl Suite {
             .require_protocol(&suite.daemons, &driver)
             .with_context(|| shown.to_string())?;
         refuse_variables(&driver.name)?;
-        let against = other_version(project, overrides, &mut suite, placement)?;
-        let (against, lock) = against.unzip();
-        let isolation = overrides.isolation(placement)?;
+        let (against, lock) = other_version(project, overrides, &mut suite, placement)?.unzip();
         let levels = levels(&suite.levels, &plan, suite.capacity.is_some());
         let planned = suite.capacity.is_none().then_some(Planned {
             levels: levels.len() as u64,
@@ -184,7 +182,7 @@ impl Suite {
             repeat: suite.repeat,
             seed: plan.seed,
             placement: placement.cloned(),
-            isolation,
+            isolation: overrides.isolation(placement)?,
         };
         let text = std::fs::read_to_string(file).unwrap_or_default();
         Ok(Self {

@@ -172,8 +172,8 @@ fn a_wrong_target_is_named_with_what_it_may_mean() {
                 &["serves amqp, not http", "choose one of", "nginx"],
             ),
             refused(
-                &["--daemon", "nginx", "--name", "x"],
-                &["--name", "--daemon", "cannot be used with"],
+                &["--daemon", "nginx", "--name", "../x"],
+                &["--name", "used as a folder name"],
             ),
         ],
     );
