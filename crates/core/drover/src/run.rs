@@ -13,7 +13,7 @@ use harness::signals::Signals;
 use harness::{output, store};
 use load::clock;
 use load::plan::{self, Invalid};
-use measure::report::{self, Format, Options as ReportOptions};
+use measure::report::{Format, Options as ReportOptions};
 use measure::result::RunResult;
 use subject::daemon::{Daemon, DaemonError};
 use subject::host;
@@ -34,6 +34,9 @@ use crate::{exit, steps, suite_report};
 mod capacity;
 mod resume;
 mod retry;
+mod worse;
+
+use worse::{FailOn, fail_on};
 
 /// Options of the command line.
 #[derive(Debug, Args)]
@@ -74,18 +77,6 @@ impl SuiteOptions {
         let address = self.metrics_addr.iter();
         let address = address.map(|address| format!("--metrics-addr={address}"));
         address.chain(suite.spec.isolation.options()).collect()
-    }
-}
-
-/// The change that fails a call: the daemon is worse by this metric, or by the primary one.
-#[derive(Debug, Clone)]
-struct FailOn(Option<String>);
-
-fn fail_on(text: &str) -> Result<FailOn, String> {
-    match text.split_once(':').unwrap_or((text, "")) {
-        ("worse", "") => Ok(FailOn(None)),
-        ("worse", metric) => Ok(FailOn(Some(metric.to_owned()))),
-        _ => Err("write worse, or worse:METRIC, such as worse:response.p99".to_owned()),
     }
 }
 
@@ -408,32 +399,6 @@ impl<'a> Runner<'a> {
             }
         }
         Ok(())
-    }
-
-    /// Makes as many runs again if the daemon is worse than its other version and that fails the call. Runs that were
-    /// chosen because others have shown something confirm it only together with those: the second look can take the word
-    /// back, so it makes no more of them false than the first.
-    async fn confirm(&mut self, able: &[String]) -> anyhow::Result<()> {
-        let Some(worse) = self.worse()?.filter(|_| !self.interrupted) else {
-            return Ok(());
-        };
-        self.progress.say(&format!(
-            "Worse: {worse}. As many runs again will confirm it."
-        ));
-        self.record.suite.repeat *= 2;
-        self.matrix(able).await?;
-        self.worse = self.worse()?;
-        Ok(())
-    }
-
-    /// Returns the statement that the daemon is worse than its other version by the metric that the call names.
-    fn worse(&self) -> anyhow::Result<Option<String>> {
-        let Some(FailOn(metric)) = &self.fail_on else {
-            return Ok(None);
-        };
-        let suite = suite_report::read_folder(self.folder.path())?;
-        let worse = report::worse_than_control(&suite, metric.as_deref());
-        worse.map_err(|problem| Invalid::new("--fail-on", problem).into())
     }
 
     async fn run_planned(

@@ -84,7 +84,7 @@ fn a_commit_is_built_beside_the_work_tree_and_runs_in_turn_with_it() {
     let command = "`drover run configs/fake/tiny.toml --daemon a --repeat 3 --against 'HEAD~1'`";
     assert_contains(&summary, &[command, "the change against a@HEAD-1"]);
 
-    // Both may have changed since, so that each call measures anew. The other version has one place.
+    // Both may have changed since, so that each call measures again. The other version has one folder.
     run(&project, &["--against", "main"], 0);
     let runs = roots(&project);
     assert_eq!(runs.len(), 6 + 10, "five times each by default");

@@ -117,7 +117,7 @@ fn different(one: &Repetitions<'_>, other: &Repetitions<'_>) -> Option<String> {
         return Some("different plans".to_owned());
     }
     if [one, other].into_iter().any(has_several_builds) {
-        return Some("a daemon was built anew between its runs".to_owned());
+        return Some("a daemon was rebuilt between its runs".to_owned());
     }
     different_answers(one, other).map(|_| "different answers".to_owned())
 }

@@ -224,7 +224,7 @@ impl<'a> Contest<'a> {
     }
 
     /// Returns the best daemon and those that cannot be told from it. There are none if that is every daemon, or if the
-    /// driver limited a figure. With controls they are the daemons that are better, and the controls of which all are worse.
+    /// driver limited a figure. With controls they are the daemons that are better, and the controls that are better than all of theirs.
     fn leaders(&self) -> Vec<usize> {
         if self.has_controls {
             let leads = |rank: &usize| {

@@ -490,14 +490,11 @@ fn daemons_are_compared_with_a_control_in_the_words_that_are_about_them() {
 }
 
 #[test]
-fn a_daemon_that_was_built_anew_between_its_runs_is_not_compared() {
+fn a_daemon_that_was_rebuilt_between_its_runs_is_not_compared() {
     let mut suite = suite_of(&FOUR[2..], &[1_000], 3);
     suite.results[0].daemon.program_sha256 = Some("one".to_owned());
     suite.results[2].daemon.program_sha256 = Some("other".to_owned());
-    assert_contains(
-        &answer(&suite),
-        &["a daemon was built anew between its runs"],
-    );
+    assert_contains(&answer(&suite), &["a daemon was rebuilt between its runs"]);
 }
 
 #[test]

@@ -140,7 +140,7 @@ fn a_program_of_both_suites_shows_whether_the_machine_was_the_same() {
         &text,
         &["response p50 of http-daemon@2026-01-31 is worse by at least 3 %"],
     );
-    assert!(!text.contains("nginx"), "it is no side: {text}");
+    assert!(!text.contains("nginx"), "it was not compared: {text}");
     let text = nginx(|run| slow(run, "nginx"));
     assert_contains(
         &text,
