@@ -53,8 +53,14 @@ impl Daemon {
         let arguments = format!(
             "--socket-type {name} --metrics-addr {metrics} --message-delay 1ms --write-timeout 60s"
         );
+        let process = Process::start_with("", &arguments, &[("DAEMON_SHUTDOWN_GRACE", "5s")]);
+        // The connection that showed that it listens belongs to no world.
+        let probes = u64::from(kind == SockType::SeqPacket);
+        wait_until("the end of the probe", || {
+            counters(&page(&metrics).unwrap())["daemon_connections_total"] == probes
+        });
         Self {
-            process: Process::start_with("", &arguments, &[("DAEMON_SHUTDOWN_GRACE", "5s")]),
+            process,
             kind,
             metrics,
         }
