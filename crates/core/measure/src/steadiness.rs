@@ -92,7 +92,8 @@ impl RunResult {
             2.0 * median_s
         };
         let from = measure + settling_s.max(steady_from_s - warmup_s);
-        let end = measure + throughput.measured_s;
+        let steady_to = inputs.steady_to_s.map(|to_s| self.opening_s() + to_s);
+        let end = (measure + throughput.measured_s).min(steady_to.unwrap_or(f64::INFINITY));
         let seconds = self.seconds.iter().filter(|row| {
             let second = row.second as f64;
             second >= from && second + 1.0 <= end

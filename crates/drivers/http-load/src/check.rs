@@ -139,7 +139,7 @@ fn fetch_file(server: &ServerUrl, http2: bool, method: &str, path: &str) -> anyh
         tls_insecure: true,
         ..Settings::default()
     };
-    settings.choose_engine(server.tls)?;
+    settings.choose_engine();
     let requests = Requests::new(&settings, server)?;
     preflight::fetch(&settings, server, &requests).with_context(|| format!("{method} {path}"))
 }

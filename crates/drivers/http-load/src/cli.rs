@@ -216,8 +216,8 @@ impl DriverCli for HttpLoad {
             .next()
             .filter(|first| paths.all(|path| path == *first));
         plan.driver.path = plan.driver.path.take().or(path);
-        let tls = urls.iter().any(|url| url.starts_with("https:"));
-        Ok(plan.driver.choose_engine(tls)?)
+        plan.driver.choose_engine();
+        Ok(())
     }
 
     fn run_command(Command::Check(options): Command) -> Result<bool, Failure> {

@@ -8,6 +8,7 @@ use measure::result::{AuditInputs, RunResult};
 use measure::spec::Spec;
 use measure::tally::{Series, Tally};
 use serde::{Deserialize, Serialize};
+use tls_client::TlsClient;
 
 use crate::check::preflight;
 use crate::check::sample::Sample;
@@ -17,14 +18,20 @@ use crate::findings::{self, ANY_LENGTH};
 use crate::settings::{Engine, Pacing, Settings};
 use crate::shared::Shared;
 use crate::spec::SPEC;
-use crate::{k6, spec, summary};
+use crate::{k6, spec, summary, tls};
 
 /// The load on one server or several.
 #[derive(Debug)]
 pub struct HttpLoad {
     shared: Shared,
-    /// Per-server state of the engine `hyper`; empty with the other engine.
-    hyper: Vec<hyper::Prepared>,
+    engine: Prepared,
+}
+
+/// What an engine needs for each server.
+#[derive(Debug)]
+enum Prepared {
+    Hyper(Vec<hyper::Prepared>),
+    Wire(Vec<Option<TlsClient>>),
 }
 
 /// Facts about the responses before the run, passed to shards.
@@ -124,15 +131,18 @@ impl Driver for HttpLoad {
         _workers: &WorkerRange,
     ) -> anyhow::Result<Self> {
         let shared = Shared::new(plan, target)?;
-        let hyper = match shared.settings.engine {
-            Engine::Hyper => shared
-                .servers
-                .iter()
-                .map(|server| hyper::Prepared::new(&shared.settings, server))
-                .collect::<Result<_, _>>()?,
-            _ => Vec::new(),
+        let (settings, servers) = (&shared.settings, shared.servers.iter());
+        let engine = match settings.engine {
+            Engine::Hyper => {
+                let servers = servers.map(|server| hyper::Prepared::new(settings, server));
+                Prepared::Hyper(servers.collect::<Result<_, _>>()?)
+            }
+            _ => {
+                let servers = servers.map(|server| tls::client(server, settings));
+                Prepared::Wire(servers.collect::<Result<_, _>>()?)
+            }
         };
-        Ok(Self { shared, hyper })
+        Ok(Self { shared, engine })
     }
 
     /// Requests every server once: the status must be expected, and all must respond alike. If bodies are to be
@@ -188,9 +198,9 @@ impl Driver for HttpLoad {
     }
 
     async fn work(&self, worker: Worker) -> anyhow::Result<()> {
-        match self.shared.settings.engine {
-            Engine::Hyper => hyper::work(&self.shared, &self.hyper, worker).await,
-            _ => wire::work(&self.shared, worker),
+        match &self.engine {
+            Prepared::Hyper(servers) => hyper::work(&self.shared, servers, worker).await,
+            Prepared::Wire(servers) => wire::work(&self.shared, servers, worker),
         }
     }
 }

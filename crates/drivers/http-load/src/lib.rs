@@ -16,6 +16,7 @@ mod settings;
 mod shared;
 mod spec;
 mod summary;
+mod tls;
 mod validate;
 
 pub use driver::HttpLoad;

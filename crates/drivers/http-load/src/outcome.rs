@@ -1,8 +1,11 @@
 //! Outcomes of requests, by the names that are counted. Outcomes are disjoint: each request has one.
 
+use std::io;
+
 use load::net::dial;
 pub(crate) use load::net::dial::{CONNECT, CONNECT_TIMEOUT, DESCRIPTORS, PORTS, REFUSED};
 use nix::errno::Errno;
+use tls_client::tls_error;
 
 pub(crate) use load::net::http1::EARLY_CLOSE;
 
@@ -92,9 +95,10 @@ pub(crate) fn connect_error(errno: Errno) -> &'static str {
 }
 
 /// Returns the outcome of a broken connection.
-pub(crate) fn broken(errno: Errno) -> &'static str {
-    match errno {
-        Errno::ETIMEDOUT => TIMEOUT,
+pub(crate) fn broken(error: &io::Error) -> &'static str {
+    match error.kind() {
+        _ if tls_error(error).is_some() => TLS,
+        io::ErrorKind::TimedOut => TIMEOUT,
         _ => RESET,
     }
 }

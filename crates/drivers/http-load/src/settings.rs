@@ -8,7 +8,7 @@ use harness::cli::default_settings;
 use load::duration;
 pub(crate) use load::event_loop::Pacing;
 use load::net::url::ServerUrl;
-use load::plan::{Group, Invalid, Plan};
+use load::plan::{Group, Plan};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tls_client::TlsOptions;
@@ -28,8 +28,7 @@ const RESPONSES: &str = "Responses";
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
-    /// Choose the HTTP implementation: wire for HTTP/1.1 without TLS, hyper for everything else, auto for wire if it
-    /// suffices
+    /// Choose the HTTP implementation: wire for HTTP/1.1, hyper for HTTP/2 too, auto for wire if it suffices
     #[arg(long, help_heading = CONNECTIONS, value_enum, default_value = "auto")]
     pub engine: Engine,
     /// Number of connections for the groups with a rate, opened before they are needed.
@@ -165,7 +164,7 @@ pub enum Engine {
     /// The cheapest engine that supports the settings.
     #[default]
     Auto,
-    /// The driver's own event loop for HTTP/1.1.
+    /// The driver's own event loop for HTTP/1.1, with and without TLS.
     Wire,
     /// The hyper library: HTTP/1.1 and HTTP/2, with and without TLS.
     Hyper,
@@ -217,24 +216,15 @@ impl Settings {
         }
     }
 
-    /// Chooses the engine; `tls` says whether any of the servers uses TLS.
-    ///
-    /// # Errors
-    /// The named engine does not support the settings, with the remedy.
-    pub fn choose_engine(&mut self, tls: bool) -> Result<(), Invalid> {
-        if tls && self.engine == Engine::Wire {
-            let problem =
-                "the wire engine does not support TLS: use hyper or auto, or an http:// URL";
-            return Err(Invalid::new("driver.engine (--engine)", problem));
-        }
+    /// Chooses the cheapest engine that supports the settings, unless one is named.
+    pub(crate) fn choose_engine(&mut self) {
         if self.engine == Engine::Auto {
-            self.engine = if tls || self.http2 {
+            self.engine = if self.http2 {
                 Engine::Hyper
             } else {
                 Engine::Wire
             };
         }
-        self.validate_engine()
     }
 
     /// Describes the plan in one sentence. The sentence does not name the daemon: runs of one plan against several

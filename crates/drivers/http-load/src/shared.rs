@@ -42,7 +42,7 @@ impl Shared {
         let mut settings = plan.driver.clone();
         let servers = target.addresses.iter().map(server);
         let servers: Vec<ServerUrl> = servers.collect::<Result<_, _>>()?;
-        settings.choose_engine(servers.iter().any(|server| server.tls))?;
+        settings.choose_engine();
         let requests = servers.iter();
         let requests = requests.map(|server| Requests::new(&settings, server));
         let requests: Vec<Requests> = requests.collect::<Result<_, _>>()?;

@@ -99,12 +99,12 @@ impl Settings {
             return Err(Invalid::setting("streams", UNKEPT));
         }
         if self.pipeline > 1 && by_hyper {
-            let problem = "the hyper engine cannot pipeline: use --engine wire over http://, or --http2 with --streams";
+            let problem =
+                "the hyper engine cannot pipeline: use --engine wire, or --http2 with --streams";
             return Err(Invalid::setting("pipeline", problem));
         }
         if self.batch && by_hyper {
-            let problem =
-                "the hyper engine cannot batch: leave it out, or use --engine wire over http://";
+            let problem = "the hyper engine cannot batch: leave it out, or use --engine wire";
             return Err(Invalid::setting("batch", problem));
         }
         Ok(())

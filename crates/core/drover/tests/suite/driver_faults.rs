@@ -26,6 +26,7 @@ mod clock;
 mod descriptors;
 mod disk;
 mod ends;
+mod falsehoods;
 mod folder;
 mod instances;
 mod interruptions;
@@ -52,7 +53,7 @@ const DRIVERS: [Driver; 5] = [
         protocol: "fdpass",
         daemon: "rust-streaming",
         target: Some("--socket"),
-        load: &["--connections={s}0", "--ramp-up={s}s"],
+        load: &["--rate=10", "--connections={s}0"],
         limits: &["--stream-timeout={s}s"],
     },
     Driver {

@@ -23,6 +23,11 @@ impl<D> Plan<D> {
             load_s: (!ends_itself).then(|| self.load_s()),
             idle_tail_s: tails.reduce(f64::min).unwrap_or(0.0),
             steady_from_s: self.steady_from_s(),
+            steady_to_s: self
+                .groups
+                .iter()
+                .filter_map(Group::last_due_s)
+                .reduce(f64::min),
             staged: self
                 .groups
                 .iter()
@@ -70,9 +75,11 @@ impl<D> Plan<D> {
         steps
     }
 
-    /// Returns the seconds until all ramps are over, or `None` if a group has stages or ends by itself.
+    /// Returns the seconds until all ramps are over, or `None` if a group has stages, or clients that end by themselves.
     fn steady_from_s(&self) -> Option<f64> {
-        let changes = |group: &Group| !group.stages.is_empty() || group.ops.is_some();
+        let changes = |group: &Group| {
+            !group.stages.is_empty() || (group.ops.is_some() && group.last_due_s().is_none())
+        };
         let ramps = self.groups.iter().map(|group| group.ramp.as_secs_f64());
         (!self.groups.iter().any(changes)).then(|| ramps.fold(0.0, f64::max))
     }
@@ -137,6 +144,11 @@ impl Group {
     #[must_use]
     pub fn is_open_loop(&self) -> bool {
         !self.is_closed() && self.ops.is_none()
+    }
+
+    /// Returns the seconds until the last operation of a group with a rate is due, if its number is limited.
+    fn last_due_s(&self) -> Option<f64> {
+        Some(self.ops? as f64 / self.rate?)
     }
 
     /// Returns the seconds of all stages together.
@@ -279,6 +291,26 @@ mod tests {
         let limited = inputs(&[limited]);
         assert_eq!((limited.users, limited.load_s), (None, None));
         assert_eq!(inputs(&[paced]).load_s, Some(10.0));
+    }
+
+    #[test]
+    fn the_load_is_steady_until_its_operations_at_a_rate_have_begun() {
+        let paced = Group {
+            rate: Some(5.0),
+            ops: Some(30),
+            ..group(0, 1)
+        };
+        let steady = |group| {
+            let inputs = inputs(&[group]);
+            (inputs.steady_from_s, inputs.steady_to_s)
+        };
+        assert_eq!(steady(paced.clone()), (Some(1.0), Some(6.0)));
+        assert_eq!(steady(Group { ops: None, ..paced }), (Some(1.0), None));
+        let leaving = Group {
+            ops: Some(3),
+            ..group(5, 0)
+        };
+        assert_eq!(steady(leaving), (None, None));
     }
 
     /// The last of five users leaves when the curve falls below one, so nobody is left before the end. A rate that falls

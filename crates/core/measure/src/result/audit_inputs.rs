@@ -31,10 +31,13 @@ pub struct AuditInputs {
     /// Seconds at the end of the load in which no operation is due, such as the end of a ramp down to nothing.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub idle_tail_s: f64,
-    /// Seconds from the start of the load until its ramps are over and it stays the same to the end. Absent if it changes
-    /// as planned, and in older results.
+    /// Seconds from the start of the load until its ramps are over and it stays the same. Absent if it changes as
+    /// planned, and in older results.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub steady_from_s: Option<f64>,
+    /// Seconds from the start of the load until the first group with a rate has all its operations; absent without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub steady_to_s: Option<f64>,
     /// The groups with stages that only time ends.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub staged: Vec<StagedGroup>,

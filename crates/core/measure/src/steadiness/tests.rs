@@ -198,6 +198,7 @@ fn only_a_steady_load_without_faults_and_overload_is_judged() {
     assert!(is_found(|_| ()));
     assert!(!is_found(|run| run.audit_inputs.steady_from_s = None));
     assert!(!is_found(|run| run.audit_inputs.steady_from_s = Some(8.0)));
+    assert!(!is_found(|run| run.audit_inputs.steady_to_s = Some(8.0)));
     assert!(!is_found(|run| run.faults.push(FaultResult::default())));
     assert!(!is_found(|run| {
         run.throughput.as_mut().unwrap().overload = Some(Overload::default());

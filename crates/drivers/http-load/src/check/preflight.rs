@@ -7,12 +7,14 @@ use load::clock;
 use load::net::dial::connect_within;
 use load::net::http1::{Reader, RequestInfo};
 use load::net::url::ServerUrl;
+use tls_client::Socket;
 
 use super::sample::{Content, Fetched, PREFLIGHT_TIMEOUT, Sample, TIMED_OUT, no_connection};
 use crate::engine::hyper;
 use crate::requests::Requests;
 use crate::roles::redirect::{RedirectError, RedirectTarget, is_redirect};
 use crate::settings::{Engine, Settings};
+use crate::tls;
 
 /// Maximum number of bytes of a response quoted in a message.
 const MAX_QUOTED: usize = 80;
@@ -71,7 +73,16 @@ fn fetch_once(
 ) -> anyhow::Result<Fetched> {
     let peer = &server.peer;
     let stream = connect_within(peer, PREFLIGHT_TIMEOUT);
-    let mut stream = stream.map_err(|error| no_connection(peer, &error))?;
+    let stream = stream.map_err(|error| no_connection(peer, &error))?;
+    let tls = tls::client(server, settings)?;
+    let mut stream = Socket::new(stream, tls.as_ref())?;
+    if let (Err(error), Some(tls)) = (stream.complete_handshake(), &tls) {
+        match error.kind() {
+            ErrorKind::WouldBlock | ErrorKind::TimedOut => bail!(TIMED_OUT),
+            _ if error.raw_os_error().is_some() => bail!(no_connection(peer, &error)),
+            _ => bail!(tls::explain(tls, &error)),
+        }
+    }
     let mut room = Vec::new();
     let asked = RequestInfo {
         head: settings.method == "HEAD",

@@ -17,6 +17,7 @@ use tokio::task::coop::unconstrained;
 use crate::roles::clients;
 use crate::settings::Settings;
 use crate::shared::Shared;
+use crate::tls;
 
 mod connection;
 mod dial;
@@ -27,7 +28,6 @@ mod message;
 mod sender;
 mod slot;
 mod stream;
-mod tls;
 mod worker;
 
 use message::Messages;
@@ -57,13 +57,9 @@ impl Prepared {
             .max_buf_size(HEAD)
             // Without bodies, vectored writes would save nothing.
             .writev(messages.have_bodies());
-        let tls = server
-            .tls
-            .then(|| tls::client(server, settings))
-            .transpose()?;
         Ok(Self {
             messages,
-            tls,
+            tls: tls::client(server, settings)?,
             http1,
         })
     }

@@ -1,11 +1,11 @@
-//! The engine `wire`: HTTP/1.1 in one event loop per worker.
+//! The engine `wire`: HTTP/1.1, with and without TLS, in one event loop per worker.
 //!
 //! Cost of a request on a persistent connection, roughly: one `send`, one `recv` and a share of an `epoll_wait`, which
 //! are nine tenths of it; 150 ns to parse the response, 30 ns for the clock, 10 ns for each recorded value. A
 //! connection is an entry of about 130 bytes; all share one buffer.
 
 use std::collections::VecDeque;
-use std::os::fd::AsRawFd as _;
+use std::io::{ErrorKind, Read as _, Write as _};
 
 use load::clock;
 use load::driver::Worker;
@@ -15,8 +15,7 @@ use load::net::sources::Sources;
 use load::pacer::Start;
 use load::reactor::Event;
 use load::slots::Id;
-use nix::errno::Errno;
-use nix::sys::socket::{MsgFlags, recv, send};
+use tls_client::TlsClient;
 
 use crate::content::{Checksum, ResponseSink};
 use crate::outcome::{self, count};
@@ -34,10 +33,14 @@ mod responses;
 use connection::Connection;
 use delay::BatchDelay;
 
-/// Runs one worker's share of the load.
-pub(crate) fn work(shared: &Shared, worker: Worker) -> anyhow::Result<()> {
+/// Runs one worker's share of the load; `tls` has an entry for each server.
+pub(crate) fn work(
+    shared: &Shared,
+    tls: &[Option<TlsClient>],
+    worker: Worker,
+) -> anyhow::Result<()> {
     let cx = Context::new(worker, clients::options(&shared.settings))?;
-    let worker = WireWorker::new(shared, &cx.state);
+    let worker = WireWorker::new(shared, tls, &cx.state);
     event_loop::run(worker, cx)
 }
 
@@ -48,6 +51,7 @@ type Cx<'a> = Context<WireWorker<'a>>;
 #[derive(Debug)]
 struct WireWorker<'a> {
     shared: &'a Shared,
+    tls: &'a [Option<TlsClient>],
     clients: Clients<'a>,
     sources: Sources,
     /// Buffer for requests that contain a number.
@@ -62,7 +66,7 @@ struct WireWorker<'a> {
 }
 
 impl<'a> WireWorker<'a> {
-    fn new(shared: &'a Shared, state: &LoopState<Retry>) -> Self {
+    fn new(shared: &'a Shared, tls: &'a [Option<TlsClient>], state: &LoopState<Retry>) -> Self {
         let settings = &shared.settings;
         Self {
             clients: Clients::new(shared, state.share, state.phases.origin),
@@ -74,6 +78,7 @@ impl<'a> WireWorker<'a> {
             timeout_ns: settings.timeout.as_nanos() as u64,
             connect_timeout_ns: settings.connect_timeout.as_nanos() as u64,
             shared,
+            tls,
         }
     }
 }
@@ -115,7 +120,7 @@ impl Handler for WireWorker<'_> {
         };
         if connection.state == ConnectionState::Connecting {
             self.connected(id, cx);
-        } else if event.writable && connection.unsent() {
+        } else if event.writable && (connection.unsent() || connection.socket.is_pending()) {
             self.send(id, cx);
         }
         if event.readable || event.closing || event.failed {
@@ -171,9 +176,9 @@ impl Handler for WireWorker<'_> {
     }
 
     fn give_up(&mut self, cx: &mut Context<Self>) -> anyhow::Result<()> {
-        let idle = cx.connections.iter();
-        let idle = idle.filter(|(_, connection)| connection.state == ConnectionState::Idle);
-        for (_, connection) in idle {
+        let open: Vec<Id> = cx.connections.iter().map(|(id, _)| id).collect();
+        let open = open.into_iter().filter_map(|id| cx.connections.remove(id));
+        for connection in open.filter(|connection| connection.state == ConnectionState::Idle) {
             responses::count_unread(connection, &mut cx.buffer, &cx.state.record);
         }
         self.clients.give_up(&cx.state.record);
@@ -201,6 +206,9 @@ impl<'a> WireWorker<'a> {
             let requests = &self.shared.requests[self.shared.server_of(connection.owner.index)];
             let (offset, begun) = (connection.offset as usize, connection.written);
             let Some(operation) = connection.next_unsent() else {
+                if let Err(error) = connection.socket.flush() {
+                    self.end(id, outcome::broken(&error), cx);
+                }
                 return;
             };
             let hop = self.clients.counters.hop(operation);
@@ -211,19 +219,14 @@ impl<'a> WireWorker<'a> {
                 operation.sent = began;
             }
             let (at, counted) = (operation.at, operation.counted);
-            let sent = send(
-                connection.socket.as_raw_fd(),
-                &bytes[offset..],
-                MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL,
-            );
-            match sent {
+            match connection.socket.write(&bytes[offset..]) {
                 Ok(length) => {
                     let record = &cx.state.record;
                     record.count_of(counted, count::BYTES_SENT, length as u64);
                     if !connection.record_sent(length, bytes.len()) {
-                        // The kernel reports when it has room again.
+                        // TLS takes a part at a time. Once the kernel takes no more, it reports when it does again.
                         connection.written = began;
-                        return;
+                        continue;
                     }
                     if phases {
                         connection.written = clock::now();
@@ -238,12 +241,12 @@ impl<'a> WireWorker<'a> {
                         return;
                     }
                 }
-                Err(Errno::EAGAIN) => return,
-                Err(Errno::EINTR) => {}
-                Err(errno) => {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => {
                     // The server may have responded before it closed: read that first.
                     self.read(id, true, cx);
-                    return self.end(id, outcome::broken(errno), cx);
+                    return self.end(id, outcome::broken(&error), cx);
                 }
             }
         }
@@ -255,19 +258,19 @@ impl<'a> WireWorker<'a> {
             let Some(connection) = cx.connections.get_mut(id) else {
                 return;
             };
-            let socket = connection.socket.as_raw_fd();
-            match recv(socket, &mut cx.buffer, MsgFlags::MSG_DONTWAIT) {
+            match connection.socket.read(&mut cx.buffer) {
                 Ok(0) => return self.at_end(id, cx),
                 Ok(length) => {
+                    let is_drained = length < cx.buffer.len() && connection.socket.is_drained();
                     self.received(id, length, cx);
-                    // A short read took everything, unless the peer closes and may still have data.
-                    if length < cx.buffer.len() && !closing {
+                    // A peer that closes may still have data.
+                    if is_drained && !closing {
                         return;
                     }
                 }
-                Err(Errno::EAGAIN) => return,
-                Err(Errno::EINTR) => {}
-                Err(errno) => return self.end(id, outcome::broken(errno), cx),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return self.end(id, outcome::broken(&error), cx),
             }
         }
     }
@@ -333,6 +336,8 @@ impl<'a> WireWorker<'a> {
             return self.end(id, outcome::EARLY_CLOSE, cx);
         }
         match connection.reader.end() {
+            // RFC 9112 §9.8.
+            Ok(_) if connection.socket.is_cut() => self.end(id, outcome::EARLY_CLOSE, cx),
             Ok(answer) => {
                 self.answered(id, answer, (clock::now(), 0), cx);
                 // Pipelined requests after it will not be answered.

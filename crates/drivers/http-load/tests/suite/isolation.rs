@@ -174,6 +174,19 @@ fn made_groups(pid: i32) -> Vec<PathBuf> {
 }
 
 #[test]
+fn a_daemon_that_uses_up_its_share_is_called_throttled() {
+    if !has_control_groups() {
+        return;
+    }
+    let started = start(&["--daemon-cpu", "0.01"]);
+    started.wait_for("ok", 50);
+    send(&started.child, Signal::SIGTERM);
+    let ran = started.end();
+    let throttled = ran.result.warning("Throttled");
+    assert!(throttled.is_some(), "{}", ran.result["warnings"]);
+}
+
+#[test]
 fn the_control_group_has_the_limits_and_is_removed_after_a_run_that_is_interrupted() {
     if !has_control_groups() {
         return;

@@ -32,3 +32,4 @@ mod secure;
 mod servers;
 mod shares;
 mod tls;
+mod tls_peers;

@@ -1,10 +1,12 @@
 //! A hyper server, with a certificate that is generated for it.
 
 use std::convert::Infallible;
-use std::net::SocketAddr;
+use std::io;
+use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
+use harness_testing::peer;
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use hyper::header::LOCATION;
@@ -13,9 +15,9 @@ use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair};
-use rustls::ServerConfig;
 use rustls::crypto::ring;
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use tempfile::NamedTempFile;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
@@ -63,17 +65,7 @@ impl Secure {
     }
 
     fn showing(spoken: Spoken, is_ca: IsCa) -> Self {
-        let mut params = CertificateParams::new(["localhost".to_owned()]).unwrap();
-        params.is_ca = is_ca;
-        let signing_key = KeyPair::generate().unwrap();
-        let cert = params.self_signed(&signing_key).unwrap();
-        let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(signing_key.serialize_der()));
-        let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_no_client_auth()
-            .with_single_cert(vec![cert.der().clone()], key)
-            .unwrap();
+        let (mut config, pem) = configure(is_ca);
         if spoken == Spoken::Https {
             config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         }
@@ -90,7 +82,7 @@ impl Secure {
             } else {
                 "https"
             },
-            pem: cert.pem(),
+            pem,
             seen,
             _runtime: runtime,
         }
@@ -115,6 +107,37 @@ impl Secure {
     pub(crate) fn most_at_once(&self) -> u64 {
         self.seen.most.load(SeqCst)
     }
+}
+
+/// Returns the configuration of a server with a new certificate for `localhost`, and the certificate in PEM.
+fn configure(is_ca: IsCa) -> (ServerConfig, String) {
+    let mut params = CertificateParams::new(["localhost".to_owned()]).unwrap();
+    params.is_ca = is_ca;
+    let signing_key = KeyPair::generate().unwrap();
+    let cert = params.self_signed(&signing_key).unwrap();
+    let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(signing_key.serialize_der()));
+    let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![cert.der().clone()], key)
+        .unwrap();
+    (config, cert.pem())
+}
+
+/// Starts a server that plays a part on each connection after the handshake. Returns its URL.
+pub(crate) fn serve_by(
+    act: impl Fn(&mut StreamOwned<ServerConnection, TcpStream>) -> io::Result<()>
+    + Send
+    + Sync
+    + 'static,
+) -> String {
+    let config = Arc::new(configure(IsCa::NoCa).0);
+    let address = peer::serve(move |tcp| {
+        let tls = ServerConnection::new(Arc::clone(&config)).unwrap();
+        act(&mut StreamOwned::new(tls, tcp))
+    });
+    format!("https://{address}/")
 }
 
 async fn accept(listener: TcpListener, acceptor: Option<TlsAcceptor>, seen: Arc<Seen>) {

@@ -13,8 +13,8 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use tokio_util::either::Either;
 
-use super::tls::{self, H2};
 use crate::outcome;
+use crate::tls::{self, H2};
 
 /// A connection to a server, over TCP or a Unix socket, with TLS on the right. What is done with it does not depend on
 /// the kind of socket.

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use load::net::http1::Reader;
-use std::os::fd::OwnedFd;
+use tls_client::Socket;
 
 use crate::content::Checksum;
 use crate::roles::checks::Captured;
@@ -13,7 +13,7 @@ use crate::roles::operation::Operation;
 /// A connection of the engine.
 #[derive(Debug)]
 pub(super) struct Connection {
-    pub(super) socket: OwnedFd,
+    pub(super) socket: Socket,
     pub(super) owner: Owner,
     /// Number of bytes sent of the first unsent request.
     pub(super) offset: u32,
@@ -27,7 +27,7 @@ pub(super) struct Connection {
     /// Start of the connection attempt. Later, the start of the partly sent request, or, if phases are measured, the
     /// time when the last request was sent completely.
     pub(super) written: u64,
-    /// Time of the response's first byte; 0 before.
+    /// Time of the response's first byte; 0 before. During a TLS handshake, the time when TCP was connected.
     pub(super) first_byte: u64,
     pub(super) reader: Reader,
     /// Running checksum of the body, if it is compared.
@@ -43,7 +43,7 @@ pub(super) struct Connection {
 
 impl Connection {
     /// Creates a connection that has been connecting since `now`.
-    pub(super) fn new(socket: OwnedFd, pending: PendingConnect, now: u64) -> Self {
+    pub(super) fn new(socket: Socket, pending: PendingConnect, now: u64) -> Self {
         Self {
             socket,
             owner: pending.owner,

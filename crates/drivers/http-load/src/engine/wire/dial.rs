@@ -1,14 +1,20 @@
 //! Opening of connections: for a request that needs one, or before the requests of an open loop.
 
+use std::io::ErrorKind;
+
 use load::clock;
 use load::net::dial::{dial, finish};
 use load::net::pool::CONNECTS_PER_ITERATION;
 use load::slots::Id;
+use nix::errno::Errno;
+use tls_client::Socket;
 
 use super::connection::Connection;
 use super::{Cx, WireWorker};
 use crate::outcome;
 use crate::roles::clients::{ConnectionState, PendingConnect};
+use crate::spec::TLS;
+use crate::tls;
 
 impl<'a> WireWorker<'a> {
     /// Opens connections of the pool at their rate; returns the time of the next attempt.
@@ -31,10 +37,13 @@ impl<'a> WireWorker<'a> {
     }
 
     pub(super) fn connect(&mut self, pending: PendingConnect, cx: &mut Cx<'a>) {
-        let server = &self.shared.servers[self.shared.server_of(pending.owner.index)];
+        let server = self.shared.server_of(pending.owner.index);
+        let (peer, tls) = (&self.shared.servers[server].peer, self.tls[server].as_ref());
         // On loopback the whole handshake happens within the call.
         let began = clock::now();
-        let socket = match dial(&server.peer, &mut self.sources) {
+        let socket = dial(peer, &mut self.sources)
+            .and_then(|socket| Socket::new(socket, tls).map_err(|_| Errno::EIO));
+        let socket = match socket {
             Ok(socket) => socket,
             Err(errno) => {
                 let kind = outcome::connect_error(errno);
@@ -58,12 +67,40 @@ impl<'a> WireWorker<'a> {
         let Some(connection) = cx.connections.get_mut(id) else {
             return;
         };
-        if let Err(errno) = finish(&connection.socket) {
-            return self.end(id, outcome::connect_error(errno), cx);
+        if connection.first_byte == 0 {
+            if let Err(errno) = finish(&connection.socket) {
+                return self.end(id, outcome::connect_error(errno), cx);
+            }
+            connection.first_byte = now;
         }
+        let Some(tls) = &self.tls[self.shared.server_of(connection.owner.index)] else {
+            return self.opened(id, None, cx);
+        };
+        match connection.socket.complete_handshake() {
+            Ok(()) => self.opened(id, Some(clock::now()), cx),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+            Err(error) if error.raw_os_error().is_some() => {
+                self.end(id, outcome::broken(&error), cx);
+            }
+            Err(error) => {
+                self.shared.log_once(&tls::explain(tls, &error));
+                self.end(id, outcome::TLS, cx);
+            }
+        }
+    }
+
+    /// Uses a connection whose TLS handshake, if there is one, was complete at `secure`.
+    fn opened(&mut self, id: Id, secure: Option<u64>, cx: &mut Cx<'a>) {
+        let Some(connection) = cx.connections.get_mut(id) else {
+            return;
+        };
         connection.state = ConnectionState::Idle;
-        let connecting_ns = now - connection.written;
-        self.clients.opened(connecting_ns, &mut cx.state);
+        let connected = std::mem::take(&mut connection.first_byte);
+        self.clients
+            .opened(connected - connection.written, &mut cx.state);
+        if let Some(secure) = secure {
+            cx.state.record.value(TLS, secure - connected);
+        }
         self.first_operation(id, cx);
     }
 

@@ -1,11 +1,10 @@
 //! The steps after a response: the redirect, the next request, or the end of the connection.
 
-use std::os::fd::AsRawFd as _;
+use std::io::Read as _;
 
 use load::net::http1::Answer;
 use load::recorder::Recorder;
 use load::slots::Id;
-use nix::sys::socket::{MsgFlags, recv};
 
 use super::connection::Connection;
 use super::{Cx, WireWorker};
@@ -15,9 +14,8 @@ use crate::roles::clients::ConnectionState;
 
 /// Counts unread bytes on an idle connection. A server that once sent too much has answered each later request with the
 /// rest of the response before.
-pub(super) fn count_unread(connection: &Connection, buffer: &mut [u8], record: &Recorder) {
-    let socket = connection.socket.as_raw_fd();
-    if let Ok(left) = recv(socket, buffer, MsgFlags::MSG_DONTWAIT) {
+pub(super) fn count_unread(mut connection: Connection, buffer: &mut [u8], record: &Recorder) {
+    if let Ok(left) = connection.socket.read(buffer) {
         record.count(count::EXCESS, left as u64);
     }
 }
@@ -110,7 +108,7 @@ impl<'a> WireWorker<'a> {
             None => {
                 if let Some(left) = cx.connections.remove(id) {
                     self.clients.left(left.state, &mut cx.state);
-                    count_unread(&left, &mut cx.buffer, &cx.state.record);
+                    count_unread(left, &mut cx.buffer, &cx.state.record);
                 }
             }
         }

@@ -13,10 +13,14 @@ use crate::settings::Settings;
 pub(crate) const H2: &[u8] = b"h2";
 const HTTP_1_1: &[u8] = b"http/1.1";
 
-/// Prepares TLS for a server.
-pub(crate) fn client(server: &ServerUrl, settings: &Settings) -> Result<TlsClient, Invalid> {
+/// Prepares TLS for a server, if it uses that.
+pub(crate) fn client(
+    server: &ServerUrl,
+    settings: &Settings,
+) -> Result<Option<TlsClient>, Invalid> {
     let protocol = if settings.http2 { H2 } else { HTTP_1_1 };
-    TlsClient::new(&server.host, &settings.tls(), &[protocol])
+    let client = || TlsClient::new(&server.host, &settings.tls(), &[protocol]);
+    server.tls.then(client).transpose()
 }
 
 /// Explains why a handshake failed, and what to do.
