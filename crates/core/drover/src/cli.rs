@@ -108,6 +108,8 @@ enum Command {
         names: Vec<String>,
     },
     /// List daemons, drivers, plans, and the suites that were run
+    ///
+    /// A manifest or a plan that cannot be used is listed with the reason, and makes the exit code 2.
     List {
         /// List only what has all these words in its name or description: `drover list http`
         #[arg(value_name = "WORD")]
@@ -190,9 +192,7 @@ pub fn main(version: &'static str) -> ExitCode {
         Command::Cluster(engine) => cluster::run(engine),
         Command::Build { names } => build::build(&names),
         Command::Check { names } => check::check(&names),
-        Command::List { words, out } => list::list(&out, &words)
-            .map_err(Failure::Call)
-            .and_then(|text| print(&text)),
+        Command::List { words, out } => list::list(&out, &words),
         Command::Doctor { plans, out } => examine(&plans, &out),
     };
     match ended {
