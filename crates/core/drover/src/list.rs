@@ -40,35 +40,9 @@ fn lists(out: &Path, words: &[String]) -> anyhow::Result<(String, Vec<String>)> 
         let entry = entry.to_lowercase();
         lower.iter().all(|word| entry.contains(word))
     };
-    let [mut daemons, mut drivers, mut plans, mut suites] = [const { String::new() }; 4];
+    let [mut drivers, mut plans, mut suites] = [const { String::new() }; 3];
     let mut broken = Vec::new();
-    for name in manifest::names(&project.root) {
-        let daemon = match Manifest::load(&project.root, &name) {
-            Ok(daemon) => daemon,
-            Err(error) => {
-                let about = format!("cannot be used: {error}");
-                if is_wanted(&format!("{name} {about}")) {
-                    line(&mut daemons, &name, &about);
-                    broken.push(name);
-                }
-                continue;
-            }
-        };
-        let serves = daemon.serves.join(", ");
-        let services: Vec<&str> = daemon.services.keys().map(String::as_str).collect();
-        let services = match services.as_slice() {
-            [] => String::new(),
-            services => format!("; it needs {}", services.join(", ")),
-        };
-        let file = shown(&manifest::file(&project.root, &name), &project.root);
-        let about = format!("{} ({serves}{services}){file}", daemon.about);
-        if is_wanted(&format!("{name} {about}")) {
-            // This calls the tools, which takes a while.
-            let missing = Daemon::check_tools(&project.root, &name).err();
-            let missing = missing.map_or(String::new(), |error| format!("\n{error}"));
-            line(&mut daemons, &name, &(about + &missing));
-        }
-    }
+    let daemons = daemons(&project, is_wanted, &mut broken);
     for driver in &project.drivers {
         let about = format!("{} ({})", driver.about, driver.protocol);
         if is_wanted(&format!("{} {about}", driver.name)) {
@@ -117,6 +91,43 @@ fn lists(out: &Path, words: &[String]) -> anyhow::Result<(String, Vec<String>)> 
         "no daemon, driver, plan or suite has {words} in its name or description: give fewer words"
     );
     Ok((text, broken))
+}
+
+/// Lists the daemons, and adds the names of those that can't be used to `broken`.
+fn daemons(
+    project: &Project,
+    is_wanted: impl Fn(&str) -> bool,
+    broken: &mut Vec<String>,
+) -> String {
+    let mut daemons = String::new();
+    for name in manifest::names(&project.root) {
+        let daemon = match Manifest::load(&project.root, &name) {
+            Ok(daemon) => daemon,
+            Err(error) => {
+                let about = format!("cannot be used: {error}");
+                if is_wanted(&format!("{name} {about}")) {
+                    line(&mut daemons, &name, &about);
+                    broken.push(name);
+                }
+                continue;
+            }
+        };
+        let serves = daemon.serves.join(", ");
+        let services: Vec<&str> = daemon.services.keys().map(String::as_str).collect();
+        let services = match services.as_slice() {
+            [] => String::new(),
+            services => format!("; it needs {}", services.join(", ")),
+        };
+        let file = shown(&manifest::file(&project.root, &name), &project.root);
+        let about = format!("{} ({serves}{services}){file}", daemon.about);
+        if is_wanted(&format!("{name} {about}")) {
+            // This calls the tools, which takes a while.
+            let missing = Daemon::check_tools(&project.root, &name).err();
+            let missing = missing.map_or(String::new(), |error| format!("\n{error}"));
+            line(&mut daemons, &name, &(about + &missing));
+        }
+    }
+    daemons
 }
 
 /// Returns the path of a file that is not in the nearest folder, in brackets: several folders may have one of its name.
