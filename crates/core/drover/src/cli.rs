@@ -26,7 +26,7 @@ struct Cli {
 }
 
 const EXIT_CODES: &str = "Exit codes: 0 fine, 1 a run failed, 2 the call or a plan is wrong, \
-    3 results are suspect or were interrupted, 4 a threshold was missed, 6 the daemon is worse than its other version.";
+    3 results are suspect or were interrupted, 4 a threshold was missed, 6 a daemon is worse than its other version or its control.";
 
 /// Words that are missing or unknown, each with the way to go on.
 const KNOWN: [(&str, &str); 4] = [
@@ -108,6 +108,8 @@ enum Command {
         names: Vec<String>,
     },
     /// List daemons, drivers, plans, and the suites that were run
+    ///
+    /// A manifest or a plan that cannot be used is listed with the reason, and makes the exit code 2.
     List {
         /// List only what has all these words in its name or description: `drover list http`
         #[arg(value_name = "WORD")]
@@ -171,10 +173,7 @@ pub fn main(version: &'static str) -> ExitCode {
             .and_then(|runtime| runtime.block_on(run::run(&options, None))),
         Command::Watch(options) => watch::run(&options),
         Command::Report(typed) => typed.carry_out(),
-        Command::Compare(options) => options
-            .render()
-            .map_err(Failure::Call)
-            .and_then(|text| print_report(options.format(), &text)),
+        Command::Compare(options) => options.compare(),
         Command::History(options) => history::show(&options)
             .map_err(Failure::Call)
             .and_then(|text| print(&text)),
@@ -193,9 +192,7 @@ pub fn main(version: &'static str) -> ExitCode {
         Command::Cluster(engine) => cluster::run(engine),
         Command::Build { names } => build::build(&names),
         Command::Check { names } => check::check(&names),
-        Command::List { words, out } => list::list(&out, &words)
-            .map_err(Failure::Call)
-            .and_then(|text| print(&text)),
+        Command::List { words, out } => list::list(&out, &words),
         Command::Doctor { plans, out } => examine(&plans, &out),
     };
     match ended {

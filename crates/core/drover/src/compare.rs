@@ -3,12 +3,14 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use harness::failure::Failure;
 use harness::output;
 use measure::report::{Format, Options, Selection, Source, combine, list_of_names};
 use measure::suite::Suite;
 
+use crate::fail_on::{FailOn, fail_on};
 use crate::record::FILE;
-use crate::report;
+use crate::{exit, report};
 
 /// Separates the path of a side from its daemon.
 const SEPARATOR: char = '#';
@@ -26,14 +28,41 @@ pub(crate) struct CompareOptions {
         list_of_names()
     ))]
     format: Format,
+    /// End with exit code 6 if a daemon is worse than its control by the primary metric, or by another one, such as
+    /// worse:response.p99. Nothing is run again to confirm the word
+    #[arg(long, value_name = "worse[:METRIC]", value_parser = fail_on)]
+    fail_on: Option<FailOn>,
 }
 
 impl CompareOptions {
-    /// Renders the comparison.
+    /// Prints the comparison. Returns the exit code.
     ///
     /// # Errors
-    /// A path without results, or sides that have nothing in common or other loads.
-    pub(crate) fn render(&self) -> anyhow::Result<String> {
+    /// A path without results, sides that have nothing in common or other loads, or a metric that nothing is compared by.
+    pub(crate) fn compare(&self) -> Result<u8, Failure> {
+        let suite = self.combined().map_err(Failure::Call)?;
+        let fail_on = self.fail_on.as_ref();
+        let worse = fail_on.map(|fail_on| fail_on.worse(&suite)).transpose();
+        let worse = worse.map_err(Failure::Call)?.flatten();
+        let options = Options {
+            width: output::columns(),
+            more: Some("--format markdown, or --format html > comparison.html"),
+            ..Options::default()
+        };
+        let text = self.format.render_suite(&suite, &options);
+        output::print_report(
+            self.format,
+            &text.map_err(|error| Failure::Call(error.into()))?,
+        )?;
+        let Some(worse) = worse else {
+            return Ok(exit::FINE);
+        };
+        output::note(&format!("Worse: {worse}."));
+        Ok(exit::WORSE)
+    }
+
+    /// Returns the sides as one suite.
+    fn combined(&self) -> anyhow::Result<Suite> {
         let mut sources: Vec<(PathBuf, Source)> = Vec::new();
         let mut sides = Vec::new();
         for typed in [&self.control].into_iter().chain(&self.others) {
@@ -50,18 +79,8 @@ impl CompareOptions {
         }
         let sources = sources.into_iter().map(|(_, source)| source);
         let remedy = "name suites of the same plan and target (`drover list` shows the suites)";
-        let suite = combine(sources.collect(), &sides, false)
-            .map_err(|difference| anyhow::anyhow!("{difference}: {remedy}"))?;
-        let options = Options {
-            width: output::columns(),
-            more: Some("--format markdown, or --format html > comparison.html"),
-            ..Options::default()
-        };
-        Ok(self.format.render_suite(&suite, &options)?)
-    }
-
-    pub(crate) fn format(&self) -> Format {
-        self.format
+        combine(sources.collect(), &sides, false)
+            .map_err(|difference| anyhow::anyhow!("{difference}: {remedy}"))
     }
 }
 

@@ -4,7 +4,7 @@ pub(crate) use measure::exit::{FAILED, FINE, MISSED, SUSPECT};
 
 /// The call or a plan is wrong.
 pub(crate) const WRONG_CALL: u8 = 2;
-/// The daemon is worse than its other version, which `--fail-on worse` asks about.
+/// The daemon is worse than its other version or its control, which `--fail-on worse` asks about.
 pub(crate) const WORSE: u8 = 6;
 
 /// The order of severity, as in the drivers: what the user asked about precedes a suspect result.

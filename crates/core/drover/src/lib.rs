@@ -18,6 +18,7 @@ mod driver_program;
 mod driver_run;
 mod estimate;
 mod exit;
+mod fail_on;
 mod folder;
 mod history;
 mod import;

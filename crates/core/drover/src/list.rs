@@ -4,41 +4,45 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use anyhow::ensure;
+use harness::failure::Failure;
+use harness::output;
+use load::plan;
 use subject::daemon::Daemon;
-use subject::manifest::{self, Roots};
+use subject::manifest::{self, Manifest, Roots};
 
-use crate::folder;
 use crate::project::{Project, question};
 use crate::record::Record;
+use crate::{exit, folder};
 
-/// Returns the lists as text; with `words`, the entries that have all of them in their names or descriptions.
+/// Prints the lists; with `words`, the entries that have all of them in their names or descriptions. Returns the exit code:
+/// a manifest or a plan that can't be used is listed with the reason, and makes the call fail.
 ///
 /// # Errors
-/// A manifest that can't be used, or words that no entry has.
-pub(crate) fn list(out: &Path, words: &[String]) -> anyhow::Result<String> {
+/// No project, or words that no entry has.
+pub(crate) fn list(out: &Path, words: &[String]) -> Result<u8, Failure> {
+    let (text, broken) = lists(out, words).map_err(Failure::Call)?;
+    output::print(&text)?;
+    if broken.is_empty() {
+        return Ok(exit::FINE);
+    }
+    let broken = broken.join(", ");
+    output::note(&format!(
+        "error: the list says why these cannot be used: {broken}"
+    ));
+    Ok(exit::WRONG_CALL)
+}
+
+/// Returns the lists as text, and the names of the daemons and plans in them that can't be used.
+fn lists(out: &Path, words: &[String]) -> anyhow::Result<(String, Vec<String>)> {
     let project = Project::find()?;
     let lower: Vec<String> = words.iter().map(|word| word.to_lowercase()).collect();
     let is_wanted = |entry: &str| {
         let entry = entry.to_lowercase();
         lower.iter().all(|word| entry.contains(word))
     };
-    let [mut daemons, mut drivers, mut plans, mut suites] = [const { String::new() }; 4];
-    for (name, daemon) in manifest::list(&project.root)? {
-        let serves = daemon.serves.join(", ");
-        let services: Vec<&str> = daemon.services.keys().map(String::as_str).collect();
-        let services = match services.as_slice() {
-            [] => String::new(),
-            services => format!("; it needs {}", services.join(", ")),
-        };
-        let file = shown(&manifest::file(&project.root, &name), &project.root);
-        let about = format!("{} ({serves}{services}){file}", daemon.about);
-        if is_wanted(&format!("{name} {about}")) {
-            // This calls the tools, which takes a while.
-            let missing = Daemon::check_tools(&project.root, &name).err();
-            let missing = missing.map_or(String::new(), |error| format!("\n{error}"));
-            line(&mut daemons, &name, &(about + &missing));
-        }
-    }
+    let [mut drivers, mut plans, mut suites] = [const { String::new() }; 3];
+    let mut broken = Vec::new();
+    let daemons = daemons(&project, is_wanted, &mut broken);
     for driver in &project.drivers {
         let about = format!("{} ({})", driver.about, driver.protocol);
         if is_wanted(&format!("{} {about}", driver.name)) {
@@ -46,13 +50,18 @@ pub(crate) fn list(out: &Path, words: &[String]) -> anyhow::Result<String> {
         }
     }
     for (name, path) in project.plans() {
-        let plan = std::fs::read_to_string(&path).unwrap_or_default();
-        let question = question(&plan).unwrap_or_default();
+        let text = std::fs::read_to_string(&path).unwrap_or_default();
+        let question = question(&text).unwrap_or_default();
         let name = format!("{}{}", name.display(), shown(&path, &project.root));
         if is_wanted(&format!("{name} {question}")) {
             // The first sentence says what the plan is for.
             let first = question.split_inclusive('?').next().unwrap_or_default();
             let _ = writeln!(plans, "  {name}\n      {first}");
+            if let Err(error) = plan::load::<toml::Table>(&path, &[]) {
+                let problem = error.to_string().replace('\n', "\n      ");
+                let _ = writeln!(plans, "      cannot be used: {problem}");
+                broken.push(name);
+            }
         }
     }
     for (path, record) in &folder::all(out) {
@@ -81,7 +90,44 @@ pub(crate) fn list(out: &Path, words: &[String]) -> anyhow::Result<String> {
         !text.is_empty(),
         "no daemon, driver, plan or suite has {words} in its name or description: give fewer words"
     );
-    Ok(text)
+    Ok((text, broken))
+}
+
+/// Lists the daemons, and adds the names of those that can't be used to `broken`.
+fn daemons(
+    project: &Project,
+    is_wanted: impl Fn(&str) -> bool,
+    broken: &mut Vec<String>,
+) -> String {
+    let mut daemons = String::new();
+    for name in manifest::names(&project.root) {
+        let daemon = match Manifest::load(&project.root, &name) {
+            Ok(daemon) => daemon,
+            Err(error) => {
+                let about = format!("cannot be used: {error}");
+                if is_wanted(&format!("{name} {about}")) {
+                    line(&mut daemons, &name, &about);
+                    broken.push(name);
+                }
+                continue;
+            }
+        };
+        let serves = daemon.serves.join(", ");
+        let services: Vec<&str> = daemon.services.keys().map(String::as_str).collect();
+        let services = match services.as_slice() {
+            [] => String::new(),
+            services => format!("; it needs {}", services.join(", ")),
+        };
+        let file = shown(&manifest::file(&project.root, &name), &project.root);
+        let about = format!("{} ({serves}{services}){file}", daemon.about);
+        if is_wanted(&format!("{name} {about}")) {
+            // This calls the tools, which takes a while.
+            let missing = Daemon::check_tools(&project.root, &name).err();
+            let missing = missing.map_or(String::new(), |error| format!("\n{error}"));
+            line(&mut daemons, &name, &(about + &missing));
+        }
+    }
+    daemons
 }
 
 /// Returns the path of a file that is not in the nearest folder, in brackets: several folders may have one of its name.

@@ -22,6 +22,7 @@ use crate::cluster::ssh::{Hosts, Placement};
 use crate::driver_program;
 use crate::driver_run::{self, Outcome};
 use crate::estimate::{self, PastRun};
+use crate::fail_on::{FailOn, fail_on};
 use crate::folder::{Folder, RESULTS};
 use crate::machine_lock;
 use crate::matrix::{self, PlannedRun};
@@ -35,8 +36,6 @@ mod capacity;
 mod resume;
 mod retry;
 mod worse;
-
-use worse::{FailOn, fail_on};
 
 /// Options of the command line.
 #[derive(Debug, Args)]

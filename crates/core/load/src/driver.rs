@@ -347,7 +347,6 @@ impl<C> ValidPlan<C> {
         plan.validate()?;
         let description = D::validate(&mut plan)?;
         plan.objectives_on(D::SPEC, &description.objective_series)?;
-        plan.thresholds(D::SPEC)?;
         if let Some(primary) = &plan.primary {
             let checked = metrics::check_primary(primary, D::SPEC);
             checked.map_err(|problem| Invalid::new("primary", problem))?;

@@ -302,24 +302,11 @@ impl<D> Plan<D> {
     /// Parses the thresholds with the series, errors and counters of the driver.
     ///
     /// # Errors
-    /// The first threshold that can't be parsed, or that names something unknown, with what it may mean; or that is about
-    /// goodput, without objectives.
+    /// The first threshold that can't be parsed, or that names something unknown, with what it may mean.
     pub fn thresholds(&self, spec: &Spec) -> Result<Vec<Threshold>, Invalid> {
         let read = |(index, text): (usize, &String)| {
-            let invalid = |problem| {
-                let field = format!("thresholds[{index}] (--threshold)");
-                Invalid::new(field, problem)
-            };
-            let threshold = Threshold::parse_for(text, spec)
-                .map_err(|malformed| invalid(malformed.to_string()))?;
-            if self.objectives.is_empty() && threshold.needs_objectives() {
-                let headline = spec.series_names();
-                let headline = headline.first().copied().unwrap_or_default();
-                return Err(invalid(format!(
-                    "`{text}`: goodput counts operations that meet objectives: set one, such as --objective \"{headline} < 200ms\""
-                )));
-            }
-            Ok(threshold)
+            Threshold::parse_for(text, spec)
+                .map_err(|malformed| threshold_error(index, malformed.to_string()))
         };
         self.thresholds.iter().enumerate().map(read).collect()
     }
@@ -336,19 +323,32 @@ impl<D> Plan<D> {
         self.objectives.iter().enumerate().map(read).collect()
     }
 
-    /// Checks that all objectives are on `possible` series.
+    /// Checks that all objectives are on `possible` series, and that there are some if a threshold is about goodput.
     ///
     /// # Errors
-    /// The first objective that is not, or that can't be parsed, with the reason.
+    /// The first objective or threshold for which this is not so, or that can't be parsed, with the reason.
     pub(crate) fn objectives_on(&self, spec: &Spec, possible: &[Series]) -> Result<(), Invalid> {
+        let name = |series: Series| spec.series[series.0].name.as_ref();
         let objectives = self.objectives(spec)?;
+        let thresholds = self.thresholds(spec)?;
+        let of_goodput = thresholds.iter().position(Threshold::needs_objectives);
+        if let Some(index) = of_goodput.filter(|_| objectives.is_empty()) {
+            let remedy = match possible.first() {
+                Some(first) => format!("set one, such as --objective \"{} < 200ms\"", name(*first)),
+                None => "leave it out, because this load can have none".to_owned(),
+            };
+            let problem = format!(
+                "`{}`: goodput counts operations that meet objectives: {remedy}",
+                self.thresholds[index]
+            );
+            return Err(threshold_error(index, problem));
+        }
         let Some(index) = objectives
             .iter()
             .position(|objective| !possible.contains(&objective.series))
         else {
             return Ok(());
         };
-        let name = |series: Series| spec.series[series.0].name.as_ref();
         let possible: Vec<&str> = possible.iter().map(|series| name(*series)).collect();
         let remedy = match possible.as_slice() {
             [] => "leave objectives out".to_owned(),
@@ -401,6 +401,10 @@ impl<D> Plan<D> {
         }
         sentence
     }
+}
+
+fn threshold_error(index: usize, problem: String) -> Invalid {
+    Invalid::new(format!("thresholds[{index}] (--threshold)"), problem)
 }
 
 fn objective_error(index: usize, problem: String) -> Invalid {

@@ -11,7 +11,7 @@ use std::sync::mpsc::Receiver;
 use measure::counters::{Counter, Counters};
 use measure::objective::Objective;
 use measure::spec::CounterSpec;
-use measure::tally::{Series, Tally, add};
+use measure::tally::{Counts, Series, Tally, add, warmup_failed_as};
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::clock;
@@ -62,6 +62,8 @@ struct CurrentSecond {
     tally: Tally,
     /// Counts that are not yet in the tally.
     counters: Rc<Counters>,
+    /// Failures of the warm-up by kind, which are not yet in the tally.
+    warmup_failures: Counts,
     active: Active,
     thread: ThreadUsage,
     stalls: StallDetector,
@@ -93,6 +95,7 @@ impl Recorder {
             second: 0,
             tally,
             counters: Rc::clone(&counters),
+            warmup_failures: Counts::new(),
             active: Active::new(origin),
             thread: ThreadUsage::new(origin),
             stalls: StallDetector::new(),
@@ -205,10 +208,11 @@ impl Recorder {
         self.count_of_warmup(Counter::OK, operations);
     }
 
-    /// Counts an operation of the warm-up that fails.
-    pub fn error_of_warmup(&self) {
+    /// Counts an operation of the warm-up that fails. Kinds are disjoint.
+    pub fn error_of_warmup(&self, kind: &'static str) {
         let state = &mut *self.second.borrow_mut();
         self.counters.add(Counter::WARMUP_FAILED, 1);
+        add(&mut state.warmup_failures, kind, 1);
         state.tally.measured.failed += u64::from(state.is_within());
     }
 
@@ -397,6 +401,9 @@ impl CurrentSecond {
         self.counters.move_to(&mut self.tally.counts);
         if let Some(measured) = &mut self.measured {
             measured.set_apart(&mut self.tally);
+        }
+        for (kind, failed) in std::mem::take(&mut self.warmup_failures) {
+            self.tally.count(warmup_failed_as(&kind), failed);
         }
         let clean = self.clean();
         let thread = self.thread.take(now);

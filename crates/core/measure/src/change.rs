@@ -1,9 +1,14 @@
-//! The change of a figure between two sets of runs: a ratio, its interval over the runs, and what they prove.
+//! The change of a figure between two sets of runs, its interval over the runs, and what they prove.
 //!
-//! Performance figures are skewed and their effects multiply, so all computations use logarithms: the ratio is one of
-//! geometric means, which are what tables show. Intervals are Student's, over runs and never from within one.
+//! Performance figures are skewed and their effects multiply, so their computations use logarithms: the change is a ratio of
+//! geometric means, which are what tables show. The share of failed operations is mostly 0 and has no logarithm: its change
+//! is a difference of arithmetic means. Intervals are Student's, over runs and never from within one.
 
 use crate::summary::{moments, t_quantile};
+
+mod scale;
+
+pub use scale::ChangeScale;
 
 /// Probability of a wrong word about the primary metric, and about all secondary ones together.
 const ERROR_RATE: f64 = 0.05;
@@ -19,9 +24,9 @@ const MOST_RUNS: usize = 200;
 /// A figure of a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Figure {
-    /// The value, above 0.
+    /// The value; on the scale of ratios it is above 0.
     pub value: f64,
-    /// The step in which the value is read: a page of memory, a tick of a clock.
+    /// The step in which the value is read: a page of memory, a tick of a clock, an operation.
     pub quantum: f64,
 }
 
@@ -39,13 +44,15 @@ pub struct Family {
 /// A figure relative to a baseline.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Change {
-    /// Geometric means of the baseline and of this, over the same runs as the ratio.
+    /// The scale.
+    pub scale: ChangeScale,
+    /// Means of the baseline and of this, over the same runs as the change: geometric ones of ratios.
     pub means: [f64; 2],
     /// Runs: pairs, or the runs of the side that has fewer.
     pub runs: usize,
-    /// The lowest and the highest ratio of a pair; without pairs, the ratios of the most distant runs.
+    /// The lowest and the highest change of a pair; without pairs, the changes between the most distant runs.
     pub range: (f64, f64),
-    /// Variance of the logarithm of the ratio by the variation of the runs.
+    /// Variance of the distance of the means by the variation of the runs.
     variance: f64,
     /// The same by rounding to the quantum, which further runs do not reduce: they are rounded alike.
     rounding: f64,
@@ -59,23 +66,25 @@ pub struct Change {
 pub struct Finding {
     /// The word.
     pub word: Word,
-    /// The interval of the ratio that the word is about, lower and upper end; absent for fewer than three runs.
+    /// The scale of the change.
+    pub scale: ChangeScale,
+    /// The interval of the change that the word is about, lower and upper end; absent for fewer than three runs.
     pub interval: Option<(f64, f64)>,
-    /// The smallest change, as a share, that these runs would have shown in four of five cases; absent if the interval
-    /// is.
+    /// The smallest change that these runs would have shown in four of five cases, as a share of the baseline or as a
+    /// difference; absent if the interval is.
     pub smallest: Option<f64>,
 }
 
 /// A statement about the interval of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Word {
-    /// The interval excludes 1, in the wanted direction.
+    /// The interval excludes equality, in the wanted direction.
     Better(Size),
-    /// The interval excludes 1, in the unwanted direction.
+    /// The interval excludes equality, in the unwanted direction.
     Worse(Size),
-    /// The interval holds 1, and lies within the margin.
+    /// The interval holds equality, and lies within the margin.
     Same,
-    /// The interval holds 1, and reaches beyond the margin.
+    /// The interval holds equality, and reaches beyond the margin.
     Undecided,
     /// There are fewer than three runs.
     TooFewRuns,
@@ -102,7 +111,9 @@ impl Finding {
                 Word::Worse(size) => Word::Better(size),
                 other => other,
             },
-            interval: self.interval.map(|(low, high)| (1.0 / high, 1.0 / low)),
+            interval: self
+                .interval
+                .map(|(low, high)| (self.scale.reversed(high), self.scale.reversed(low))),
             ..self
         }
     }
@@ -111,11 +122,12 @@ impl Finding {
 impl Size {
     /// Returns the words about a change of this size, behind a space; none if the interval holds the margin.
     #[must_use]
-    pub fn words(self) -> &'static str {
+    pub fn words(self, scale: ChangeScale) -> String {
+        let margin = scale.margin_in_words();
         match self {
-            Self::AtLeastMargin => " by at least 3 %",
-            Self::AnySize => "",
-            Self::BelowMargin => " by less than 3 %",
+            Self::AtLeastMargin => format!(" by at least {margin}"),
+            Self::AnySize => String::new(),
+            Self::BelowMargin => format!(" by less than {margin}"),
         }
     }
 }
@@ -142,44 +154,46 @@ pub fn error_rate_of_look(earlier: u64) -> f64 {
 impl Change {
     /// Compares runs in pairs, the baseline first, that were made next to each other. Disturbances of both cancel out.
     ///
-    /// Returns `None` if no pair has two figures above 0.
-    pub fn paired(pairs: impl IntoIterator<Item = (Figure, Figure)>) -> Option<Self> {
+    /// Returns `None` if no pair has two figures that the scale can compare.
+    pub fn paired(
+        scale: ChangeScale,
+        pairs: impl IntoIterator<Item = (Figure, Figure)>,
+    ) -> Option<Self> {
         let pairs = pairs.into_iter();
         let (base, this): (Vec<Figure>, Vec<Figure>) = pairs
-            .filter(|(base, this)| is_positive(base) && is_positive(this))
+            .filter(|(base, this)| scale.is_comparable(base) && scale.is_comparable(this))
             .unzip();
-        let logs: Vec<f64> = base
+        let distances: Vec<f64> = base
             .iter()
             .zip(&this)
-            .map(|(base, this)| (this.value / base.value).ln())
+            .map(|(base, this)| scale.distance(base.value, this.value))
             .collect();
-        let (_, variance) = moments(&logs)?;
-        let ends = |start: f64, choose: fn(f64, f64) -> f64| {
-            logs.iter().copied().fold(start, choose).exp()
-        };
+        let (_, variance) = moments(&distances)?;
         Some(Self {
-            means: [mean(&base), mean(&this)],
-            runs: logs.len(),
+            scale,
+            means: [scale.mean(&base), scale.mean(&this)],
+            runs: distances.len(),
             range: (
-                ends(f64::INFINITY, f64::min),
-                ends(f64::NEG_INFINITY, f64::max),
+                scale.invert(least(&distances)),
+                scale.invert(most(&distances)),
             ),
-            variance: variance / logs.len() as f64,
-            rounding: rounding(&base) + rounding(&this),
-            freedom: logs.len() as f64 - 1.0,
+            variance: variance / distances.len() as f64,
+            rounding: scale.rounding(&base) + scale.rounding(&this),
+            freedom: distances.len() as f64 - 1.0,
             is_paired: true,
         })
     }
 
     /// Compares two independent sets of runs (Welch's t-test).
     ///
-    /// Returns `None` if a set has no figure above 0.
-    pub fn unpaired(base: &[Figure], this: &[Figure]) -> Option<Self> {
+    /// Returns `None` if a set has no figure that the scale can compare.
+    pub fn unpaired(scale: ChangeScale, base: &[Figure], this: &[Figure]) -> Option<Self> {
         let [base, this] = [base, this].map(|figures| -> Vec<Figure> {
-            figures.iter().copied().filter(is_positive).collect()
+            let figures = figures.iter().copied();
+            figures.filter(|one| scale.is_comparable(one)).collect()
         });
-        let [base_logs, logs] = [&base, &this].map(|figures| logs(figures));
-        let ((_, base_variance), (_, variance)) = (moments(&base_logs)?, moments(&logs)?);
+        let [base_values, values] = [&base, &this].map(|figures| scale.on_scale(figures));
+        let ((_, base_variance), (_, variance)) = (moments(&base_values)?, moments(&values)?);
         let one = base_variance / base.len() as f64;
         let other = variance / this.len() as f64;
         let degrees = |part: f64, count: usize| part.powi(2) / (count as f64 - 1.0).max(1.0);
@@ -191,26 +205,28 @@ impl Change {
         } else {
             runs as f64 - 1.0
         };
-        let least = |logs: &[f64]| logs.iter().copied().fold(f64::INFINITY, f64::min);
-        let most = |logs: &[f64]| logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         Some(Self {
-            means: [mean(&base), mean(&this)],
+            scale,
+            means: [scale.mean(&base), scale.mean(&this)],
             runs,
             range: (
-                (least(&logs) - most(&base_logs)).exp(),
-                (most(&logs) - least(&base_logs)).exp(),
+                scale.invert(least(&values) - most(&base_values)),
+                scale.invert(most(&values) - least(&base_values)),
             ),
             variance: one + other,
-            rounding: rounding(&base) + rounding(&this),
+            rounding: scale.rounding(&base) + scale.rounding(&this),
             freedom,
             is_paired: false,
         })
     }
 
-    /// Returns this over the baseline, as a ratio of geometric means.
+    /// Returns the change from the baseline to this: a ratio of geometric means, or a difference of arithmetic ones.
     #[must_use]
-    pub fn ratio(&self) -> f64 {
-        self.means[1] / self.means[0]
+    pub fn value(&self) -> f64 {
+        match self.scale {
+            ChangeScale::Ratio => self.means[1] / self.means[0],
+            ChangeScale::Difference => self.means[1] - self.means[0],
+        }
     }
 
     /// Returns what the runs prove, if a wrong word may have a probability of `error_rate`.
@@ -219,23 +235,29 @@ impl Change {
         if self.runs < FEWEST_RUNS {
             return Finding {
                 word: Word::TooFewRuns,
+                scale: self.scale,
                 interval: None,
                 smallest: None,
             };
         }
-        let log = self.ratio().ln();
+        let distance = self.scale.distance(self.means[0], self.means[1]);
         let error = (self.variance + self.rounding).sqrt();
         let half = t_quantile(1.0 - error_rate / 2.0, self.freedom) * error;
         let smallest = half + t_quantile(POWER, self.freedom) * error;
+        let (low, high) = (distance - half, distance + half);
         Finding {
-            word: word((log - half, log + half), is_lower_better),
-            interval: Some(((log - half).exp(), (log + half).exp())),
-            smallest: Some(smallest.exp_m1()),
+            word: word((low, high), self.scale.margin(), is_lower_better),
+            scale: self.scale,
+            interval: Some((self.scale.invert(low), self.scale.invert(high))),
+            smallest: Some(match self.scale {
+                ChangeScale::Ratio => smallest.exp_m1(),
+                ChangeScale::Difference => smallest,
+            }),
         }
     }
 
-    /// Returns the number of runs of each side that would show a change of [`MARGIN`] in four of five cases, by the
-    /// variance of these. It does not depend on their ratio, so that nobody plans until a word appears. Returns `None`
+    /// Returns the number of runs of each side that would show a change of the margin in four of five cases, by the
+    /// variance of these. It does not depend on their change, so that nobody plans until a word appears. Returns `None`
     /// for fewer than three runs, and if more would be needed than are worth planning.
     #[must_use]
     pub fn needed(&self, error_rate: f64) -> Option<usize> {
@@ -244,7 +266,7 @@ impl Change {
             let freedom = (runs - 1) as f64 * if self.is_paired { 1.0 } else { 2.0 };
             let error = (of_one_run / runs as f64 + self.rounding).sqrt();
             let factor = t_quantile(1.0 - error_rate / 2.0, freedom) + t_quantile(POWER, freedom);
-            factor * error <= MARGIN.ln_1p()
+            factor * error <= self.scale.margin()
         };
         if self.runs < FEWEST_RUNS || !is_shown(MOST_RUNS) {
             return None;
@@ -262,9 +284,8 @@ impl Change {
     }
 }
 
-/// Returns the word for an interval of a logarithm.
-fn word((low, high): (f64, f64), is_lower_better: bool) -> Word {
-    let margin = MARGIN.ln_1p();
+/// Returns the word for an interval of a distance.
+fn word((low, high): (f64, f64), margin: f64, is_lower_better: bool) -> Word {
     let is_within = low > -margin && high < margin;
     if low <= 0.0 && high >= 0.0 {
         return if is_within {
@@ -287,22 +308,12 @@ fn word((low, high): (f64, f64), is_lower_better: bool) -> Word {
     }
 }
 
-fn is_positive(figure: &Figure) -> bool {
-    figure.value > 0.0 && figure.value.is_finite()
+fn least(values: &[f64]) -> f64 {
+    values.iter().copied().fold(f64::INFINITY, f64::min)
 }
 
-fn logs(figures: &[Figure]) -> Vec<f64> {
-    figures.iter().map(|figure| figure.value.ln()).collect()
-}
-
-fn mean(figures: &[Figure]) -> f64 {
-    moments(&logs(figures)).map_or(f64::NAN, |(mean, _)| mean.exp())
-}
-
-/// Returns the variance of the logarithm by rounding: a uniform distribution is as wide as the quantum.
-fn rounding(figures: &[Figure]) -> f64 {
-    let relative = figures.iter().map(|figure| figure.quantum / figure.value);
-    relative.fold(0.0, f64::max).powi(2) / 12.0
+fn most(values: &[f64]) -> f64 {
+    values.iter().copied().fold(f64::NEG_INFINITY, f64::max)
 }
 
 #[cfg(test)]
@@ -323,7 +334,7 @@ mod tests {
 
     fn paired(base: &[f64], this: &[f64]) -> Change {
         let [base, this] = [base, this].map(|values| figures(values.iter().copied()));
-        Change::paired(base.into_iter().zip(this)).unwrap()
+        Change::paired(ChangeScale::Ratio, base.into_iter().zip(this)).unwrap()
     }
 
     #[test]
@@ -331,13 +342,13 @@ mod tests {
         let base = [100.0, 180.0, 90.0, 400.0, 130.0];
         let this = base.map(|base| base * 1.2);
         let change = paired(&base, &this);
-        assert!((change.ratio() - 1.2).abs() < 1e-9, "{change:?}");
+        assert!((change.value() - 1.2).abs() < 1e-9, "{change:?}");
         let word = |is_lower_better| change.finding(is_lower_better, ALONE).word;
         assert_eq!(word(false), Word::Better(Size::AtLeastMargin));
         assert_eq!(word(true), Word::Worse(Size::AtLeastMargin));
         // As independent runs, the same figures decide nothing.
-        let change = Change::unpaired(&figures(base), &figures(this)).unwrap();
-        assert!((change.ratio() - 1.2).abs() < 1e-9);
+        let change = Change::unpaired(ChangeScale::Ratio, &figures(base), &figures(this)).unwrap();
+        assert!((change.value() - 1.2).abs() < 1e-9);
         assert_eq!(change.finding(false, ALONE).word, Word::Undecided);
     }
 
@@ -354,7 +365,7 @@ mod tests {
         }
         // Two samples with the same variance and number have 2n − 2 degrees of freedom: t of 8 is 2.306.
         let this = BASE.map(|value| value * 1.1);
-        let change = Change::unpaired(&figures(BASE), &figures(this)).unwrap();
+        let change = Change::unpaired(ChangeScale::Ratio, &figures(BASE), &figures(this)).unwrap();
         let (_, variance) = moments(&BASE.map(f64::ln)).unwrap();
         let half = 2.306 * (2.0 * variance / 5.0).sqrt();
         let (low, _) = change.finding(true, ALONE).interval.unwrap();
@@ -374,7 +385,8 @@ mod tests {
             ((0.98, 1.2), Word::Undecided),
         ] {
             let interval: (f64, f64) = (low, high);
-            let found = word((interval.0.ln(), interval.1.ln()), true);
+            let logs = (interval.0.ln(), interval.1.ln());
+            let found = word(logs, ChangeScale::Ratio.margin(), true);
             assert_eq!(found, expected, "{interval:?}");
         }
     }
@@ -383,12 +395,15 @@ mod tests {
     fn few_runs_are_never_a_word() {
         let two = paired(&[1.0; 2], &[25.0, 33.0]).finding(true, ALONE);
         assert_eq!((two.word, two.interval), (Word::TooFewRuns, None));
-        assert_eq!(Change::paired([]), None);
+        assert_eq!(Change::paired(ChangeScale::Ratio, []), None);
         let zero = figures([0.0, 1.0])
             .into_iter()
             .zip(figures([1.0, f64::NAN]));
-        assert_eq!(Change::paired(zero), None);
-        assert_eq!(Change::unpaired(&[], &figures(BASE)), None);
+        assert_eq!(Change::paired(ChangeScale::Ratio, zero), None);
+        assert_eq!(
+            Change::unpaired(ChangeScale::Ratio, &[], &figures(BASE)),
+            None
+        );
     }
 
     #[test]
@@ -399,7 +414,10 @@ mod tests {
         };
         let word = |base: f64, this: f64, runs: usize| {
             let pairs = (0..runs).map(|_| (pages(base), pages(this)));
-            Change::paired(pairs).unwrap().finding(true, ALONE).word
+            Change::paired(ChangeScale::Ratio, pairs)
+                .unwrap()
+                .finding(true, ALONE)
+                .word
         };
         assert_eq!(word(14.0, 15.0, 3), Word::Undecided);
         // Further runs are rounded alike, so they prove no size.
@@ -409,7 +427,7 @@ mod tests {
     }
 
     /// Deterministic pseudo-random numbers (SplitMix64) from −0.5 to 0.5.
-    fn chance(seed: &mut u64) -> f64 {
+    pub(super) fn chance(seed: &mut u64) -> f64 {
         *seed = seed.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut mixed = *seed;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);

@@ -7,7 +7,7 @@ use crate::audit::{self, AuditRow};
 use crate::imported::SeriesSummary;
 use crate::metrics::STATISTICS;
 use crate::result::{RunResult, Second, SeriesResult};
-use crate::tally::{DecodeError, MISSED, OK, STARTED, UNFINISHED};
+use crate::tally::{DecodeError, MISSED, OK, STARTED, UNFINISHED, WARMUP_FAILED, warmup_failures};
 use crate::warning::{Kind, Severity, verdict};
 
 mod throughput;
@@ -99,6 +99,13 @@ impl RunResult {
             let ended = operations.ok + operations.failed + operations.unfinished;
             let by = "the operations that ended or are unfinished";
             differs("operations.started", &operations.started, &ended, by)?;
+        }
+        let of_warmup: u64 = warmup_failures(&self.counts).map(|(_, count)| count).sum();
+        // Older results do not have the kinds.
+        if of_warmup > 0 {
+            let failed = self.count(WARMUP_FAILED);
+            let by = "`counts.warmup_failed.…`";
+            differs("counts.warmup_failed", &failed, &of_warmup, by)?;
         }
         for (name, found) in [
             (STARTED, operations.started),

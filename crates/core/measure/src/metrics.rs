@@ -333,8 +333,12 @@ pub fn statistic_by_key(key: &str) -> Option<&'static Statistic> {
     STATISTICS.iter().find(|statistic| statistic.key == key)
 }
 
+/// Key of the failures that daemons are compared by.
+pub(crate) const FAILURES: &str = "errors.rate";
+
 /// Metrics that can decide between daemons, beside the statistics of series and the rates of counters.
-const DECISIVE: [&str; 4] = [
+const DECISIVE: [&str; 5] = [
+    FAILURES,
     "down",
     "daemon.rss.peak",
     "daemon.rss.each",
@@ -386,6 +390,7 @@ pub(crate) fn quantum(key: &str, value: f64, run: &RunResult) -> f64 {
         "daemon.rss.each" | "driver.rss.each" => each(PAGE, connections(run)),
         "daemon.cpu.each" | "driver.cpu.each" => each(TICK, Some(run.finished() as f64)),
         "down" => 1e6,
+        FAILURES => each(100.0, Some(run.operations.started as f64)),
         _ if key.ends_with("rate") || key == "goodput" => each(1.0, Some(run.wall_s)),
         // Three significant digits.
         _ => value / 1000.0,

@@ -2,6 +2,8 @@
 
 use statrs::distribution::{ContinuousCDF as _, StudentsT};
 
+use crate::change::ChangeScale;
+
 /// Minimum number of runs for an interval of their mean. With fewer, lowest and highest are all that is known.
 const RUNS_FOR_AN_INTERVAL: usize = 5;
 
@@ -25,6 +27,12 @@ pub struct SummaryStats {
 impl SummaryStats {
     /// Summarizes figures, ignoring those that are not finite. Returns `None` if none is left.
     pub fn from_values(values: impl IntoIterator<Item = f64>) -> Option<Self> {
+        Self::on(ChangeScale::Ratio, values)
+    }
+
+    /// Summarizes figures that are compared on this scale, as [`from_values`](Self::from_values) does. The mean of
+    /// differences is always the arithmetic one.
+    pub fn on(scale: ChangeScale, values: impl IntoIterator<Item = f64>) -> Option<Self> {
         let finite = values.into_iter().filter(|value| value.is_finite());
         let mut sorted: Vec<f64> = finite.collect();
         sorted.sort_by(f64::total_cmp);
@@ -35,7 +43,12 @@ impl SummaryStats {
         } else {
             sorted[middle]
         };
-        let (mean, interval) = location(&sorted)?;
+        let scale = if min > 0.0 {
+            scale
+        } else {
+            ChangeScale::Difference
+        };
+        let (mean, interval) = location(scale, &sorted)?;
         Some(Self {
             runs: sorted.len(),
             median,
@@ -53,27 +66,21 @@ impl SummaryStats {
 }
 
 /// Returns the mean of sorted values with its interval.
-fn location(sorted: &[f64]) -> Option<(f64, Option<(f64, f64)>)> {
+fn location(scale: ChangeScale, sorted: &[f64]) -> Option<(f64, Option<(f64, f64)>)> {
     if sorted.first() == sorted.last() {
         // Logarithms would round it.
         let value = *sorted.first()?;
         let interval = (sorted.len() >= RUNS_FOR_AN_INTERVAL).then_some((value, value));
         return Some((value, interval));
     }
-    let is_geometric = sorted[0] > 0.0;
-    let scaled: Vec<f64> = if is_geometric {
-        sorted.iter().map(|value| value.ln()).collect()
-    } else {
-        sorted.to_vec()
-    };
-    let back = |value: f64| if is_geometric { value.exp() } else { value };
+    let scaled: Vec<f64> = sorted.iter().map(|value| scale.apply(*value)).collect();
     let (mean, variance) = moments(&scaled)?;
     let interval = (sorted.len() >= RUNS_FOR_AN_INTERVAL).then(|| {
         let error = (variance / sorted.len() as f64).sqrt();
         let half = t_quantile(0.975, sorted.len() as f64 - 1.0) * error;
-        (back(mean - half), back(mean + half))
+        (scale.invert(mean - half), scale.invert(mean + half))
     });
-    Some((back(mean), interval))
+    Some((scale.invert(mean), interval))
 }
 
 /// Returns mean and variance; the variance of a single value is 0.

@@ -40,6 +40,21 @@ pub const WARMUP: &str = "warmup";
 /// Counter of operations of the warm-up that fail.
 pub const WARMUP_FAILED: &str = "warmup_failed";
 
+/// Returns the name of the counter of operations of the warm-up that fail in one way: `warmup_failed.timeout`. These counters
+/// add up to [`WARMUP_FAILED`]; older results have none of them.
+#[must_use]
+pub fn warmup_failed_as(kind: &str) -> String {
+    format!("{WARMUP_FAILED}.{kind}")
+}
+
+/// Returns the failures of the warm-up by kind.
+pub fn warmup_failures(counts: &Counts) -> impl Iterator<Item = (&str, u64)> {
+    counts.iter().filter_map(|(name, count)| {
+        let kind = name.strip_prefix(WARMUP_FAILED)?.strip_prefix('.')?;
+        Some((kind, *count))
+    })
+}
+
 /// Counters that a result stores as its operations.
 pub(crate) const OPERATIONS: [&str; 5] = [STARTED, OK, UNFINISHED, MISSED, MISSED_WAITING];
 

@@ -221,6 +221,20 @@ fn signed(value: f64, show: impl Fn(f64) -> String) -> String {
     }
 }
 
+/// Lists the most frequent kinds in brackets, behind a space: ` (status 200, timeout 95, …)`; empty if none was counted.
+pub(crate) fn kinds(mut kinds: Vec<(String, u64)>, most: usize) -> String {
+    kinds.retain(|(_, number)| *number > 0);
+    kinds.sort_by_key(|(_, number)| std::cmp::Reverse(*number));
+    let named = kinds.iter().take(most);
+    let named = named.map(|(name, number)| format!("{name} {}", count(*number)));
+    let mut named: Vec<String> = named.collect();
+    named.extend((kinds.len() > most).then(|| "…".to_owned()));
+    match named.as_slice() {
+        [] => String::new(),
+        named => format!(" ({})", named.join(", ")),
+    }
+}
+
 /// Lists ascending numbers with their ranges: `0, 3–5, 9`.
 pub fn ranges(numbers: &[u64]) -> String {
     let mut ranges: Vec<(u64, u64)> = Vec::new();

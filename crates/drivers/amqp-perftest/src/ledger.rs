@@ -200,7 +200,7 @@ impl Ledger {
             if stamp::counts(stream) {
                 record.error(kind)
             } else {
-                record.error_of_warmup()
+                record.error_of_warmup(kind)
             }
         }
     }

@@ -219,7 +219,7 @@ impl Shared {
         } else if stamp::counts(stream) {
             record.error(kind);
         } else {
-            record.error_of_warmup();
+            record.error_of_warmup(kind);
         }
     }
 

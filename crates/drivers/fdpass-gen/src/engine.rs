@@ -278,7 +278,7 @@ impl<'a> Streams<'a> {
         if !stream.counted {
             return match kind {
                 OK => cx.state.record.ok_of_warmup(1),
-                _ => cx.state.record.error_of_warmup(),
+                _ => cx.state.record.error_of_warmup(kind),
             };
         }
         match kind {

@@ -54,7 +54,7 @@ impl<'a> ResponseCounters<'a> {
         if operation.counted {
             record.error(kind)
         } else {
-            record.error_of_warmup()
+            record.error_of_warmup(kind)
         }
     }
 
@@ -100,7 +100,7 @@ impl<'a> ResponseCounters<'a> {
                 ],
             ),
             Some(kind) if counted => record.error(kind),
-            Some(_) => record.error_of_warmup(),
+            Some(kind) => record.error_of_warmup(kind),
         }
         true
     }

@@ -11,7 +11,7 @@ use harness::output;
 use issue_rpc::{Call, Client, Direct, socket_path};
 use issue_store::Options;
 use load::clock;
-use measure::change::{Change, Figure};
+use measure::change::{Change, ChangeScale, Figure};
 use measure::summary::SummaryStats;
 use measure::units;
 use nix::sys::signal::{Signal, kill};
@@ -145,7 +145,7 @@ fn table(rows: &[BenchmarkRow], syncs: &[f64]) -> String {
         let ratio = change.map(|change| {
             let interval = change.finding(true, 0.05).interval;
             let interval = interval.map(|(low, high)| format!(" ({low:.2}–{high:.2})"));
-            format!("{:.2} ×{}", change.ratio(), interval.unwrap_or_default())
+            format!("{:.2} ×{}", change.value(), interval.unwrap_or_default())
         });
         let ratio = ratio.unwrap_or_default();
         format!("{operation:<10}{way:<16}{time:>10}   {ratio}\n")
@@ -162,7 +162,10 @@ fn table(rows: &[BenchmarkRow], syncs: &[f64]) -> String {
                 quantum: 0.0,
             };
             let medians = row.medians.iter().map(figure);
-            Change::paired(daemon.medians.iter().map(figure).zip(medians))
+            Change::paired(
+                ChangeScale::Ratio,
+                daemon.medians.iter().map(figure).zip(medians),
+            )
         });
         text += &line(row.operation, row.way.name(), &row.medians, change);
     }

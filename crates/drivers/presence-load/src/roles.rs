@@ -322,7 +322,7 @@ impl<'a> Users<'a> {
                 [(HEARTBEAT, now - change.at), (SERVICE, now - change.sent)],
             ),
             (Err(kind), true) => state.record.error(kind),
-            (Err(_), false) => state.record.error_of_warmup(),
+            (Err(kind), false) => state.record.error_of_warmup(kind),
         }
         if outcome.is_ok() {
             self.audit.still_joined(user, change.sent, &self.users);

@@ -1,7 +1,8 @@
 //! Operations and their arguments.
 
 use issue_store::{
-    DependencyKind, Filter, NewIssue, OnConflict, Patch, ReadyFilter, Record, Timestamp,
+    DependencyKind, Filter, NewIssue, Object, OnConflict, Patch, ReadyFilter, Record, Timestamp,
+    objects,
 };
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -348,7 +349,7 @@ struct NoArgs {}
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct BatchArgs<'a> {
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "objects")]
     operations: Vec<ItemArgs<'a>>,
     #[serde(default)]
     mode: BatchMode,
@@ -524,9 +525,10 @@ fn parse<T: DeserializeOwned>(args: &str) -> Result<T, String> {
 /// Parses arguments. Only after a failure they are parsed again in the slower way that knows the field.
 fn parse_borrowed<'a, T: Deserialize<'a>>(args: &'a str) -> Result<T, String> {
     let args = if args == "null" { "{}" } else { args };
-    serde_json::from_str(args).map_err(|_| {
+    let parsed = serde_json::from_str::<Object<T>>(args);
+    parsed.map(|Object(args)| args).map_err(|_| {
         let mut deserializer = serde_json::Deserializer::from_str(args);
-        match serde_path_to_error::deserialize::<_, T>(&mut deserializer) {
+        match serde_path_to_error::deserialize::<_, Object<T>>(&mut deserializer) {
             Err(error) => describe(&error),
             Ok(_) => "something follows the arguments".to_owned(),
         }
@@ -566,6 +568,23 @@ mod tests {
             ("update", r#"{"title":"a"}"#, "missing field `id`"),
             ("show", "null", "missing field `id`"),
             ("show", "[]", "show: "),
+            ("show", r#"["a"]"#, "sequence, expected an object"),
+            ("claim", r#"["a",null]"#, "sequence, expected an object"),
+            (
+                "batch",
+                r#"{"operations":[["show",{"id":"a"}]]}"#,
+                "operations[0]: invalid type: sequence, expected an object",
+            ),
+            (
+                "create",
+                r#"{"title":"a","dependencies":[["b","blocks"]]}"#,
+                "dependencies[0]: a dependency is an id, or an object",
+            ),
+            (
+                "import",
+                r#"{"records":[["a"]]}"#,
+                "records[0]: invalid type: sequence",
+            ),
             ("ping", r#"{"a":1}"#, "unknown field"),
             ("list", r#"{"limit":-1}"#, "limit"),
             (

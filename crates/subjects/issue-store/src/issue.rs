@@ -3,6 +3,7 @@
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
 use serde::{Deserialize, Serialize};
 
+use crate::object::Object;
 use crate::time::Timestamp;
 
 /// The longest title, in bytes.
@@ -198,19 +199,22 @@ pub struct Dependent {
 )]
 enum DependencyForm {
     Id(String),
-    Object {
-        #[serde(alias = "depends_on_id")]
-        depends_on: String,
-        #[serde(alias = "type", default = "DependencyKind::default_kind")]
-        kind: DependencyKind,
-    },
+    Object(Object<DependencyMembers>),
+}
+
+#[derive(Deserialize)]
+struct DependencyMembers {
+    #[serde(alias = "depends_on_id")]
+    depends_on: String,
+    #[serde(alias = "type", default = "DependencyKind::default_kind")]
+    kind: DependencyKind,
 }
 
 impl From<DependencyForm> for Dependency {
     fn from(form: DependencyForm) -> Self {
         let (depends_on, kind) = match form {
             DependencyForm::Id(depends_on) => (depends_on, DependencyKind::Blocks),
-            DependencyForm::Object { depends_on, kind } => (depends_on, kind),
+            DependencyForm::Object(Object(members)) => (members.depends_on, members.kind),
         };
         Self { depends_on, kind }
     }

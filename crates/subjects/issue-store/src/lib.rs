@@ -25,6 +25,7 @@ mod filter;
 mod ids;
 mod issue;
 mod lock;
+mod object;
 mod reader;
 mod request;
 mod rows;
@@ -42,6 +43,7 @@ pub use issue::{
     Comment, Dependency, DependencyKind, Dependent, Event, Issue, IssueType, MAX_PRIORITY,
     MAX_TITLE, Status,
 };
+pub use object::{Object, objects};
 pub use reader::{Blocked, Details, IssuePage, Page, PageSize, Reader, Stats, TreeNode};
 pub use request::{NewIssue, Patch};
 pub use store::{Durability, Options, Store};

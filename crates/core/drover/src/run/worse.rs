@@ -1,22 +1,7 @@
 //! Confirms that a daemon is worse than its other version, before that fails the call.
 
-use load::plan::Invalid;
-use measure::report;
-
 use super::Runner;
 use crate::suite_report;
-
-/// The change that fails a call: the daemon is worse by this metric, or by the primary one.
-#[derive(Debug, Clone)]
-pub(super) struct FailOn(Option<String>);
-
-pub(super) fn fail_on(text: &str) -> Result<FailOn, String> {
-    match text.split_once(':').unwrap_or((text, "")) {
-        ("worse", "") => Ok(FailOn(None)),
-        ("worse", metric) => Ok(FailOn(Some(metric.to_owned()))),
-        _ => Err("write worse, or worse:METRIC, such as worse:response.p99".to_owned()),
-    }
-}
 
 impl Runner<'_> {
     /// Makes as many runs again if the daemon is worse than its other version and that fails the call. Runs that were
@@ -37,11 +22,9 @@ impl Runner<'_> {
 
     /// Returns the statement that the daemon is worse than its other version by the metric that the call names.
     pub(super) fn worse(&self) -> anyhow::Result<Option<String>> {
-        let Some(FailOn(metric)) = &self.fail_on else {
+        let Some(fail_on) = &self.fail_on else {
             return Ok(None);
         };
-        let suite = suite_report::read_folder(self.folder.path())?;
-        let worse = report::worse_than_control(&suite, metric.as_deref());
-        worse.map_err(|problem| Invalid::new("--fail-on", problem).into())
+        fail_on.worse(&suite_report::read_folder(self.folder.path())?)
     }
 }

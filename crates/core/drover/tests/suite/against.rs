@@ -175,6 +175,26 @@ fn a_daemon_that_is_worse_fails_the_call_if_as_many_runs_again_confirm_it() {
             "Worse: peak memory of a is ",
         ],
     );
+    // The same runs, compared afterwards, have the same word, and nothing is run.
+    let suite = project.suite("tiny");
+    let side = |daemon: &str| format!("{}#{daemon}", suite.display());
+    let compare = |metric: &str, code: i32| {
+        let arguments = ["compare", &side("a@main"), &side("a"), "--fail-on", metric];
+        messages(&project.call(&arguments, code))
+    };
+    let worse = compare("worse:daemon.rss.peak", 6);
+    assert_contains(
+        &worse,
+        &["Worse: peak memory of a is worse", "against a@main"],
+    );
+    compare("worse", 0);
+    compare("worse:errors.rate", 0);
+    let refused = compare("worse:ttfb.p50", 2);
+    assert_contains(
+        &refused,
+        &["--fail-on: no metric `ttfb.p50` is compared: use one of"],
+    );
+    assert_eq!(project.log().len(), 12);
     // By the primary metric it is the same.
     run(&project, &fail_on("worse"), 0);
     assert_eq!(project.log().len(), 12 + 6);

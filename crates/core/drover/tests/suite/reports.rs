@@ -296,6 +296,36 @@ fn the_list_names_daemons_drivers_plans_and_suites() {
 }
 
 #[test]
+fn broken_manifests_and_plans_are_listed_with_the_reason_beside_the_others() {
+    let project = Project::new(ONE);
+    project.file(
+        "daemons/broken/daemon.toml",
+        "about = 'Broken'\nnonsense = 1\n",
+    );
+    project.file(
+        "configs/fake/broken.toml",
+        "# Is it broken?\n[timeline]\nmeasure = 1s\n",
+    );
+    let output = project.call(&["list"], 2);
+    assert_contains(
+        &shown(&output),
+        &[
+            "Daemon a (fake)",
+            "Daemon b (fake)",
+            "broken              cannot be used: ",
+            "`nonsense`",
+            "configs/fake/tiny.toml",
+            "Is it broken?\n      cannot be used: ",
+            "configs/fake/broken.toml:",
+        ],
+    );
+    let problem = "the list says why these cannot be used: broken, configs/fake/broken.toml";
+    assert_contains(&messages(&output), &[problem]);
+    // Words that leave them out leave out the problem.
+    project.call(&["list", "daemon b"], 0);
+}
+
+#[test]
 fn a_check_is_the_driver_s_own_for_all_daemons_of_its_protocol() {
     let project = Project::new(ONE);
     let all = project.call(&["check"], 4);

@@ -258,7 +258,7 @@ impl<O: Operations> Engine<'_, O> {
                 state.record.ok_with(is_measured, times);
             }
             Err(kind) if is_measured => state.record.error(kind),
-            Err(_) => state.record.error_of_warmup(),
+            Err(kind) => state.record.error_of_warmup(kind),
         }
         let group = &mut clients.groups[slot.group];
         group

@@ -247,6 +247,33 @@ fn operations_that_end_in_the_measured_time_are_counted_apart_wherever_rows_begi
 }
 
 #[test]
+fn failures_of_the_warm_up_are_counted_by_kind_in_their_second() {
+    let (send, mut sent) = tokio::sync::mpsc::unbounded_channel();
+    let (_give, take) = std::sync::mpsc::channel();
+    let record = Recorder::new(0, 0, Tally::new(SERIES), COUNTERS, send, take);
+    for kind in ["timeout", "status", "timeout"] {
+        record.error_of_warmup(kind);
+    }
+    record.tick(SECOND_NS);
+    record.error_of_warmup("reset");
+    record.finish(Ok(()));
+    for counts in [
+        &[
+            ("warmup_failed", 3),
+            ("warmup_failed.status", 1),
+            ("warmup_failed.timeout", 2),
+        ][..],
+        &[("warmup_failed", 1), ("warmup_failed.reset", 1)],
+    ] {
+        let second = sent.try_recv().unwrap().tally;
+        let counted = second.counts.iter();
+        let counted: Vec<_> = counted.map(|(name, count)| (&**name, *count)).collect();
+        assert_eq!(counted, counts);
+        assert!(second.errors.is_empty(), "they are in no total");
+    }
+}
+
+#[test]
 fn the_measured_time_ends_where_the_run_is_asked_to() {
     let (send, mut sent) = tokio::sync::mpsc::unbounded_channel();
     let (_give, take) = std::sync::mpsc::channel();

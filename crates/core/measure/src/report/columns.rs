@@ -5,7 +5,8 @@ use super::comparison::{Comparison, Repetitions, numbered};
 use super::plain;
 use super::roles;
 use super::table::{Head, Row, Table};
-use crate::metrics::{self, Better};
+use crate::change::ChangeScale;
+use crate::metrics::{self, Better, FAILURES};
 use crate::result::RunResult;
 use crate::spec::CounterSpec;
 use crate::summary::SummaryStats;
@@ -24,6 +25,8 @@ pub(super) struct Column<'a> {
     read: Box<Read<'a>>,
     pub(super) show: Show,
     pub(super) better: Better,
+    /// The scale on which it is compared.
+    pub(super) scale: ChangeScale,
 }
 
 /// Reads a figure from a run.
@@ -48,6 +51,7 @@ impl<'a> Column<'a> {
             read: Box::new(read),
             show,
             better,
+            scale: ChangeScale::Ratio,
         }
     }
 
@@ -105,7 +109,8 @@ impl<'a> Column<'a> {
 
     /// Returns true for the rate of a counter.
     pub(super) fn is_rate(&self) -> bool {
-        self.key.as_ref().is_some_and(|key| key.ends_with(".rate"))
+        let key = self.key.as_deref().unwrap_or_default();
+        key.ends_with(".rate") && key != FAILURES
     }
 
     pub(super) fn is_known(&self, runs: &[RunResult]) -> bool {
@@ -119,7 +124,8 @@ impl<'a> Column<'a> {
     }
 
     pub(super) fn stats(&self, runs: &[&RunResult]) -> Option<SummaryStats> {
-        SummaryStats::from_values(runs.iter().filter_map(|run| self.value(run)))
+        let values = runs.iter().filter_map(|run| self.value(run));
+        SummaryStats::on(self.scale, values)
     }
 
     pub(super) fn cell(&self, runs: &[&RunResult]) -> Cell {
@@ -146,6 +152,18 @@ pub(super) fn memory(comparison: &Comparison<'_>) -> Column<'static> {
 
 pub(super) fn success() -> Column<'static> {
     Column::metric(SUCCESS, "success %", units::share)
+}
+
+/// Returns the column of the failures that are compared.
+pub(super) fn failed() -> Column<'static> {
+    let column = Column::new("failed %", units::significant, Better::Lower, |run| {
+        run.failed_pct()
+    });
+    Column {
+        key: Some(FAILURES.to_owned()),
+        scale: ChangeScale::Difference,
+        ..column
+    }
 }
 
 pub(super) fn cpu_per_operation() -> Column<'static> {

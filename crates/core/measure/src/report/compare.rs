@@ -2,18 +2,62 @@
 
 use std::collections::BTreeSet;
 
-use super::comparison::{Comparison, Repetitions};
+use super::comparison::{Comparison, MOST_FAILED_PCT, Repetitions};
 use super::distinct;
 use super::facts;
 use super::plain;
-use crate::change::{Change, Figure, MARGIN};
+use crate::change::{Change, ChangeScale, Figure, MARGIN};
 use crate::machine::Machine;
 use crate::metrics;
 use crate::result::{Answer, RunResult};
 use crate::suite::Reference;
+use crate::units;
 
-/// Returns the groups at a level that can be compared, and the other daemons with the reasons.
-pub(super) fn fair<'a>(
+/// The groups at a level by what they can be compared by.
+#[derive(Debug)]
+pub(super) struct Fair<'a> {
+    /// The groups that can be compared by all metrics.
+    pub(super) by_all: Vec<Repetitions<'a>>,
+    /// The groups that can be compared by their failures: these and others.
+    pub(super) by_failures: Vec<Repetitions<'a>>,
+    /// The daemons that cannot be compared by all metrics, with the reasons.
+    pub(super) excluded: Vec<(usize, String)>,
+}
+
+/// Returns the groups at a level by what they can be compared by. What a daemon failed to do is no merit, even if it used less
+/// memory meanwhile.
+pub(super) fn fair<'a>(comparison: &Comparison<'a>, level: &str) -> Fair<'a> {
+    let (by_failures, mut excluded) = comparable(comparison, level);
+    let mut by_all: Vec<Repetitions<'a>> = Vec::new();
+    for group in &by_failures {
+        let control = comparison.controls.get(group.daemon).copied().flatten();
+        let is_fair = |daemon: &usize| by_all.iter().any(|base| base.daemon == *daemon);
+        let reason = match control.filter(|control| !is_fair(control)) {
+            _ if group.has_failures() => format!(
+                "{} of its operations failed, more than {MOST_FAILED_PCT} %: only the failures are compared",
+                units::percent(group.failed_pct())
+            ),
+            Some(control) => format!(
+                "only the failures are compared, because {} failed too often",
+                comparison.daemon(control)
+            ),
+            None => {
+                by_all.push(group.clone());
+                continue;
+            }
+        };
+        excluded.push((group.daemon, reason));
+    }
+    excluded.sort_by_key(|(daemon, _)| *daemon);
+    Fair {
+        by_all,
+        by_failures,
+        excluded,
+    }
+}
+
+/// Returns the groups that can be compared by their failures, and the other daemons with the reasons.
+fn comparable<'a>(
     comparison: &Comparison<'a>,
     level: &str,
 ) -> (Vec<Repetitions<'a>>, Vec<(usize, String)>) {
@@ -42,15 +86,14 @@ pub(super) fn fair<'a>(
     (fair, excluded)
 }
 
-/// Returns the reason why a daemon cannot be compared with `first`: the first one that can, or its control. What it failed
-/// to do is no merit, even if it used less memory meanwhile.
+/// Returns the reason why a daemon cannot be compared with `first`: the first one that can, or its control.
 fn unfair(
     comparison: &Comparison<'_>,
     repeated: &Repetitions<'_>,
     first: Option<&Repetitions<'_>>,
 ) -> Option<String> {
-    if repeated.has_failures() {
-        return Some("clients failed".to_owned());
+    if let Some(reason) = repeated.breakdown() {
+        return Some(reason.to_owned());
     }
     let counted = repeated.counted();
     if counted.is_empty() {
@@ -199,10 +242,10 @@ fn same_machine(
             *ratio,
         ),
         None => {
-            let change = change(figure, one, other, false)
+            let change = change(ChangeScale::Ratio, figure, one, other, false)
                 .ok_or("of which nothing shows that the machine was the same")?;
             let of = "the driver's own CPU time per operation".to_owned();
-            (of, change.ratio())
+            (of, change.value())
         }
     };
     if ratio.ln().abs() > MARGIN.ln_1p() {
@@ -214,6 +257,7 @@ fn same_machine(
 
 /// Returns the change of a figure from `base` to `repeated`, or `None` if no runs of both that count have it.
 pub(super) fn change(
+    scale: ChangeScale,
     read: impl Fn(&RunResult) -> Option<Figure>,
     base: &Repetitions<'_>,
     repeated: &Repetitions<'_>,
@@ -221,9 +265,14 @@ pub(super) fn change(
 ) -> Option<Change> {
     if paired {
         let pairs = base.pairs(repeated);
-        return Change::paired(pairs.filter_map(|(base, run)| Some((read(base)?, read(run)?))));
+        let pairs = pairs.filter_map(|(base, run)| Some((read(base)?, read(run)?)));
+        return Change::paired(scale, pairs);
     }
     let values =
         |runs: &[&RunResult]| -> Vec<Figure> { runs.iter().filter_map(|run| read(run)).collect() };
-    Change::unpaired(&values(&base.counted()), &values(&repeated.counted()))
+    Change::unpaired(
+        scale,
+        &values(&base.counted()),
+        &values(&repeated.counted()),
+    )
 }

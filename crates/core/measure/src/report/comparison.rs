@@ -2,14 +2,23 @@
 
 use serde_json::Value;
 
+use super::columns;
 use super::distinct;
 use super::plain;
 use super::roles;
-use crate::exit;
 use crate::result::{RunResult, ThresholdResult};
 use crate::suite::Suite;
 use crate::units;
 use crate::warning::{Kind, Verdict};
+
+/// Largest share of failed operations with which a daemon is compared by other metrics, percent. Percentiles are over the
+/// operations that succeeded, up to p99: where more than 1 % failed, a p99 leaves out what it is about.
+pub(super) const MOST_FAILED_PCT: f64 = 1.0;
+/// The ways in which a daemon breaks down, in words.
+pub(super) const BREAKDOWNS: [(Kind, &str); 2] = [
+    (Kind::DaemonDied, "it exited"),
+    (Kind::NothingSucceeded, "no operation succeeded"),
+];
 
 /// A suite with its daemons and levels in order.
 #[derive(Debug)]
@@ -252,18 +261,29 @@ impl<'a> Repetitions<'a> {
         pairs.filter(|(run, other)| is_counted(run) && is_counted(other))
     }
 
-    /// Returns true if the daemon exited in a run or no client succeeded, which also makes the run INVALID.
-    pub(super) fn broke_down(&self) -> bool {
-        let mut runs = self.runs.iter();
-        runs.any(|run| run.has_warning(Kind::DaemonDied) || run.has_warning(Kind::NothingSucceeded))
+    /// Returns how the daemon broke down in a run, if it did. A daemon that exited, or served no client, also makes its run
+    /// INVALID.
+    pub(super) fn breakdown(&self) -> Option<&'static str> {
+        let has = |kind| self.runs.iter().any(|run| run.has_warning(kind));
+        let broken = BREAKDOWNS.into_iter().find(|(kind, _)| has(*kind));
+        let mut counted = self.counted().into_iter();
+        let is_idle = counted.any(|run| run.operations.started == 0);
+        broken
+            .map(|(_, what)| what)
+            .or(is_idle.then_some("no operation began"))
     }
 
-    /// Returns true if the daemon broke down, or clients failed in a run that counts, unless an injected fault explains
-    /// it.
+    /// Returns the mean share of failed operations in the runs that count, in percent.
+    pub(super) fn failed_pct(&self) -> f64 {
+        let counted = self.counted();
+        columns::failed()
+            .stats(&counted)
+            .map_or(0.0, |stats| stats.mean)
+    }
+
+    /// Returns true if the daemon broke down, or failed too many operations to be compared by another metric.
     pub(super) fn has_failures(&self) -> bool {
-        let failed =
-            |run: &&RunResult| run.operations.started == 0 || run.unserved() > exit::explained(run);
-        self.broke_down() || self.counted().iter().any(failed)
+        self.breakdown().is_some() || self.failed_pct() > MOST_FAILED_PCT
     }
 
     /// Returns the level's name for a table.
@@ -300,20 +320,6 @@ pub(super) fn numbered<'r, 'a>(
         let runs = repeated.runs.iter().enumerate();
         runs.map(move |(index, run)| (repeated, index, *run))
     })
-}
-
-/// Lists the most frequent kinds of failures in brackets, behind a space; empty without failures.
-pub(super) fn kinds(mut kinds: Vec<(String, u64)>, most: usize) -> String {
-    kinds.retain(|(_, count)| *count > 0);
-    kinds.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
-    let named = kinds.iter().take(most);
-    let named = named.map(|(name, count)| format!("{} {}", plain(name), units::count(*count)));
-    let mut named: Vec<String> = named.collect();
-    named.extend((kinds.len() > most).then(|| "…".to_owned()));
-    match named.as_slice() {
-        [] => String::new(),
-        named => format!(" ({})", named.join(", ")),
-    }
 }
 
 pub(super) fn measured_values(thresholds: &[&ThresholdResult]) -> String {

@@ -3,10 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use super::compare::{self, change};
+use super::compare::{self, Fair, change};
 use super::comparison::{Comparison, Repetitions};
 use super::deciding::{self, Deciding};
-use crate::change::{Change, FEWEST_RUNS, Family, Finding, Word};
+use crate::change::{Change, ChangeScale, FEWEST_RUNS, Family, Finding, Word};
 use crate::metrics::Better;
 use crate::result::RunResult;
 use crate::units;
@@ -19,11 +19,12 @@ const ENOUGH: usize = 5;
 #[derive(Debug)]
 pub(super) struct Contests<'a> {
     pub(super) level: &'a str,
-    /// The groups that can be compared.
+    /// The groups that can be compared by all metrics.
     pub(super) fair: Vec<Repetitions<'a>>,
     /// The other daemons, with the reason.
     pub(super) excluded: Vec<(usize, String)>,
-    /// The comparison by each metric that at least two daemons have, the primary one first.
+    /// The comparison by each metric that at least two daemons have, the primary one first. Failures are compared only if
+    /// there are some, or if they are the primary metric.
     pub(super) all: Vec<Contest<'a>>,
 }
 
@@ -82,14 +83,18 @@ impl Pair {
 impl<'a> Contests<'a> {
     /// Compares the daemons at a level. All words hold together.
     pub(super) fn new(comparison: &Comparison<'a>, level: &'a str) -> Self {
-        let (fair, excluded) = compare::fair(comparison, level);
+        let Fair {
+            by_all: fair,
+            by_failures,
+            excluded,
+        } = compare::fair(comparison, level);
         let metrics = deciding::metrics(comparison, &fair);
-        let contests = metrics
-            .into_iter()
-            .map(|metric| Contest::new(metric, &fair, comparison));
-        let mut all: Vec<Contest<'a>> = contests
-            .filter(|contest| contest.ranked.iter().any(|entry| entry.base.is_some()))
-            .collect();
+        let contests = metrics.into_iter().map(|metric| {
+            let of_failures = metric.is_failures();
+            let groups = if of_failures { &by_failures } else { &fair };
+            Contest::new(metric, groups, comparison)
+        });
+        let mut all: Vec<Contest<'a>> = contests.filter(Contest::has_words).collect();
         let mut family = Family {
             secondary: all
                 .iter()
@@ -108,6 +113,11 @@ impl<'a> Contests<'a> {
             excluded,
             all,
         }
+    }
+
+    /// Returns the comparison by the metric with this key.
+    pub(super) fn by_key(&self, key: &str) -> Option<&Contest<'a>> {
+        self.all.iter().find(|contest| contest.metric.key() == key)
     }
 
     /// Returns the daemons that lead by each metric, by its key.
@@ -149,11 +159,12 @@ impl<'a> Contest<'a> {
         let pairs = (0..known.len()).filter_map(|rank| {
             let (first, other) = (known[base(rank)?].0, known[rank].0);
             let figure = |run: &RunResult| metric.figure(run);
+            let scale = metric.column.scale;
             let change = if has_controls {
                 let is_in_turn = comparison.is_in_turn(first.daemon, other.daemon);
-                change(figure, first, other, is_in_turn)
+                change(scale, figure, first, other, is_in_turn)
             } else {
-                change(figure, other, first, true)
+                change(scale, figure, other, first, true)
             }?;
             Some(Pair::new(rank, change, &metric, 1.0))
         });
@@ -183,6 +194,13 @@ impl<'a> Contest<'a> {
         }
     }
 
+    /// Returns true if a word can be said about a daemon: there are two of them, and failures to compare.
+    fn has_words(&self) -> bool {
+        let has_any = self.metric.is_primary || self.ranked.iter().any(|entry| entry.mean > 0.0);
+        let has_two = self.ranked.iter().any(|entry| entry.base.is_some());
+        has_two && (has_any || !self.metric.is_failures())
+    }
+
     fn judge(&mut self, family: &Family) {
         let error_rate = family.error_rate(self.metric.is_primary);
         for pair in &mut self.pairs {
@@ -199,11 +217,11 @@ impl<'a> Contest<'a> {
     pub(super) fn to_daemon(&self, daemon: usize) -> Option<(f64, Finding)> {
         let mut ranked = self.ranked.iter();
         let pair = self.against(ranked.position(|entry| entry.daemon == daemon)?)?;
-        let (ratio, finding) = (pair.change.ratio(), pair.finding);
+        let (change, finding) = (pair.change.value(), pair.finding);
         Some(if self.has_controls {
-            (ratio, finding)
+            (change, finding)
         } else {
-            (1.0 / ratio, finding.reversed())
+            (finding.scale.reversed(change), finding.reversed())
         })
     }
 
@@ -268,43 +286,54 @@ impl<'a> Contest<'a> {
     }
 }
 
-/// Describes a change: `better by at least 3 %: −12.1 % [−14.0, −10.1]`; from a factor of two on as a factor.
-pub(super) fn described(ratio: f64, finding: &Finding) -> String {
-    let is_factor = ratio.ln().abs() >= 2.0_f64.ln();
-    let show: fn(f64) -> String = if is_factor {
-        |value| format!("× {}", units::significant(value))
-    } else {
-        percent
+/// Describes a change: `better by at least 3 %: −12.1 % [−14.0, −10.1]`; from a factor of two on as a factor, and a
+/// difference of shares in points.
+pub(super) fn described(change: f64, finding: &Finding) -> String {
+    let scale = finding.scale;
+    let is_factor = scale == ChangeScale::Ratio && change.ln().abs() >= 2.0_f64.ln();
+    let show: fn(f64) -> String = match scale {
+        ChangeScale::Ratio if is_factor => |value| format!("× {}", units::significant(value)),
+        ChangeScale::Ratio => percent,
+        ChangeScale::Difference => {
+            |points| format!("{} points", signed(points, units::significant))
+        }
     };
     let interval = finding.interval.map_or(String::new(), |(low, high)| {
-        let number = |value: f64| show(value).replace(" %", "").replace("× ", "");
+        let number = |value: f64| {
+            let units = ["× ", " %", " points"].into_iter();
+            units.fold(show(value), |text, unit| text.replace(unit, ""))
+        };
         format!(" [{}, {}]", number(low), number(high))
     });
     let word = match finding.word {
-        Word::Better(size) => format!("better{}", size.words()),
-        Word::Worse(size) => format!("worse{}", size.words()),
-        Word::Same => "the same within 3 %".to_owned(),
+        Word::Better(size) => format!("better{}", size.words(scale)),
+        Word::Worse(size) => format!("worse{}", size.words(scale)),
+        Word::Same => format!("the same within {}", scale.margin_in_words()),
         Word::Undecided => "undecided".to_owned(),
         Word::TooFewRuns => "too few runs".to_owned(),
     };
-    let smallest = match finding {
-        Finding {
-            word: Word::Undecided,
-            smallest: Some(smallest),
-            ..
-        } => format!(", {} would show", percent(1.0 + smallest)),
-        _ => String::new(),
-    };
-    format!("{word}: {}{interval}{smallest}", show(ratio))
+    let smallest = finding.smallest.filter(|_| finding.word == Word::Undecided);
+    let smallest = smallest.map_or(String::new(), |smallest| {
+        let change = match scale {
+            ChangeScale::Ratio => percent(1.0 + smallest),
+            ChangeScale::Difference => show(smallest),
+        };
+        format!(", {change} would show")
+    });
+    format!("{word}: {}{interval}{smallest}", show(change))
 }
 
 fn percent(ratio: f64) -> String {
-    let change = (ratio - 1.0) * 100.0;
-    let size = format!("{:.1}", change.abs());
+    format!("{} %", signed((ratio - 1.0) * 100.0, units::tenths))
+}
+
+/// Formats a change with its sign: `−12.1`, `±0.0`.
+fn signed(change: f64, show: fn(f64) -> String) -> String {
+    let size = show(change.abs());
     let sign = match change {
-        _ if size == "0.0" => "±",
+        _ if size.chars().all(|letter| "0.".contains(letter)) => "±",
         change if change < 0.0 => "−",
         _ => "+",
     };
-    format!("{sign}{size} %")
+    format!("{sign}{size}")
 }

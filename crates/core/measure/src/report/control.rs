@@ -1,14 +1,17 @@
 //! The verdict on daemons that were compared with a control, for programs that act on it.
 
-use super::comparison::{Comparison, Repetitions};
-use super::contest::{Contests, described};
+use super::comparison::{Comparison, MOST_FAILED_PCT, Repetitions};
+use super::contest::{Contest, Contests, described};
+use super::distinct;
 use super::sections::common_level;
-use crate::change::Word;
+use crate::change::{ChangeScale, Word};
+use crate::metrics::FAILURES;
 use crate::suite::Suite;
+use crate::units;
 
 /// Returns the statement that a daemon is worse than the control of its suite at the level of the answer, if it is: by the
-/// metric with a key such as `response.p99`, or by the primary one. Whatever it failed to do is worse, if the control did
-/// not fail.
+/// metric with a key such as `response.p99`, or by the primary one. A daemon that cannot be compared by it because of what it
+/// failed to do is worse, if the control did not fail.
 ///
 /// # Errors
 /// No two daemons have a figure of the metric, with the metrics that they have.
@@ -25,50 +28,67 @@ pub fn worse_than_control(suite: &Suite, metric: Option<&str>) -> Result<Option<
         Some((group, all.find(|other| other.daemon == control)?))
     });
     for (group, control) in pairs {
-        if let (Some(reason), None) = (breaks(group), breaks(control)) {
+        let reason = breaks(group, MOST_FAILED_PCT);
+        if let (Some(reason), None) = (reason, breaks(control, ChangeScale::Difference.margin())) {
             let [name, control] = [group, control].map(|group| comparison.daemon(group.daemon));
             return Ok(Some(format!("{name}: {reason}, unlike {control}")));
         }
     }
     let contests = Contests::new(&comparison, level);
-    let mut all = contests.all.iter();
     let chosen = match metric {
-        None => all.next(),
-        Some(key) => all.find(|contest| contest.metric.key() == key),
+        None => contests.all.first(),
+        Some(key) => contests.by_key(key),
     };
-    let Some(contest) = chosen else {
-        let keys: Vec<&str> = contests
-            .all
-            .iter()
-            .map(|contest| contest.metric.key())
-            .collect();
-        return match metric {
-            Some(metric) if !keys.is_empty() => Err(format!(
-                "no metric `{metric}` is compared: use one of {}",
-                keys.join(", ")
-            )),
-            _ => Ok(None),
-        };
-    };
-    let mut worse = contest.ranked.iter().filter_map(|entry| {
+    let keys = contests.all.iter().map(|contest| contest.metric.key());
+    let known = distinct(keys.chain([FAILURES]));
+    // If nothing but failures is compared, other metrics may exist.
+    if let (None, Some(key)) = (chosen, metric)
+        && known.len() > 1
+        && !known.contains(&key)
+    {
+        let known = known.join(", ");
+        return Err(format!("no metric `{key}` is compared: use one of {known}"));
+    }
+    // Of a daemon that failed too much for other metrics, the failures decide.
+    let is_open = |daemon: usize| !contests.fair.iter().any(|group| group.daemon == daemon);
+    let by_failures = contests.by_key(FAILURES);
+    let of_open = by_failures.and_then(|contest| statement(&comparison, contest, is_open));
+    let of_all = || statement(&comparison, chosen?, |_| true);
+    Ok(of_open.or_else(of_all))
+}
+
+/// Returns the statement that one of some daemons is worse by a metric, if one is.
+fn statement(
+    comparison: &Comparison<'_>,
+    contest: &Contest<'_>,
+    is_asked: impl Fn(usize) -> bool,
+) -> Option<String> {
+    let asked = contest.ranked.iter().filter(|one| is_asked(one.daemon));
+    let mut worse = asked.filter_map(|entry| {
         let control = comparison.daemon(contest.ranked[entry.base?].daemon);
-        let (ratio, finding) = contest.to_daemon(entry.daemon)?;
+        let (change, finding) = contest.to_daemon(entry.daemon)?;
         let name = comparison.daemon(entry.daemon);
-        let (noun, change) = (&contest.metric.column.head, described(ratio, &finding));
+        let (noun, change) = (&contest.metric.column.head, described(change, &finding));
         let is_worse = matches!(finding.word, Word::Worse(_)) && contest.limited.is_empty();
         is_worse.then(|| format!("{noun} of {name} is {change}, against {control}"))
     });
-    Ok(worse.next())
+    worse.next()
 }
 
-/// Returns why the figures of a daemon count for nothing, if that is its own doing.
-fn breaks(group: &Repetitions<'_>) -> Option<String> {
+/// Returns why the figures of a daemon count for nothing, if that is its own doing: it broke down, failed more than this share
+/// of its operations, in percent, or was overloaded.
+fn breaks(group: &Repetitions<'_>, most_failed_pct: f64) -> Option<String> {
+    let failed_pct = group.failed_pct();
     let overload = || {
         group
             .counted()
             .into_iter()
             .find_map(|run| Some(run.overload()?.to_owned()))
     };
-    let failed = group.has_failures().then(|| "clients failed".to_owned());
-    failed.or_else(overload)
+    let failed = || {
+        let pct = units::percent(failed_pct);
+        (failed_pct > most_failed_pct).then(|| format!("{pct} of its operations failed"))
+    };
+    let broken = group.breakdown().map(str::to_owned);
+    broken.or_else(failed).or_else(overload)
 }

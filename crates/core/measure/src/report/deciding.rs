@@ -1,10 +1,10 @@
 //! The metrics that decide between daemons: the primary one, and the others.
 
-use super::columns::Column;
+use super::columns::{self, Column};
 use super::comparison::{Comparison, Repetitions};
 use super::roles;
 use crate::change::Figure;
-use crate::metrics::{self, Better};
+use crate::metrics::{self, Better, FAILURES};
 use crate::result::RunResult;
 use crate::spec::OperationKind;
 use crate::units::{self, Unit};
@@ -49,6 +49,21 @@ impl<'a> Deciding<'a> {
         }
     }
 
+    fn failures() -> Self {
+        Self {
+            column: columns::failed().titled("failure rate"),
+            label: "failures",
+            is_primary: false,
+            of: "",
+            unit: Unit::Percent,
+        }
+    }
+
+    /// Returns true for the metric that daemons are compared by even if they failed too much for the others.
+    pub(super) fn is_failures(&self) -> bool {
+        self.key() == FAILURES
+    }
+
     pub(super) fn key(&self) -> &str {
         self.column.key.as_deref().unwrap_or_default()
     }
@@ -84,6 +99,7 @@ impl<'a> Deciding<'a> {
     pub(super) fn number(&self, value: f64) -> String {
         match self.unit {
             Unit::PerSecond => units::significant(value),
+            Unit::Percent => format!("{} %", units::significant(value)),
             unit => unit.short(value),
         }
     }
@@ -108,7 +124,7 @@ impl<'a> Deciding<'a> {
 }
 
 /// Returns the metrics that decide between the groups, the primary one first: the plan's, or else the downtime after faults,
-/// or the median of the headline series. Then come its other percentiles, rates, memory and CPU.
+/// or the median of the headline series. Then come its other percentiles, rates, memory, CPU and failures.
 pub(super) fn metrics<'a>(
     comparison: &Comparison<'a>,
     groups: &[Repetitions<'_>],
@@ -131,6 +147,7 @@ pub(super) fn metrics<'a>(
         metrics.extend(rates(comparison));
     }
     metrics.extend(resources(comparison));
+    metrics.push(Deciding::failures());
     if let Some(key) = comparison.primary() {
         put_first(&mut metrics, key, comparison);
     }

@@ -32,7 +32,9 @@ pub fn deciding_figures(run: RunResult) -> Vec<Figure> {
     };
     let comparison = Comparison::new(&suite);
     let metrics = deciding::metrics(&comparison, &comparison.all());
-    let figures = metrics.iter().filter_map(|metric| {
+    // Failures are mostly 0, which has no course; a history of them can be asked for.
+    let metrics = metrics.iter().filter(|metric| !metric.is_failures());
+    let figures = metrics.filter_map(|metric| {
         Some(Figure {
             key: metric.key().to_owned(),
             label: metric.column.head.clone(),

@@ -4,6 +4,7 @@ use super::compare::{change, programs};
 use super::comparison::{Comparison, Repetitions};
 use super::deciding;
 use super::distinct;
+use crate::change::ChangeScale;
 use crate::load_id::{self, daemon_at_level};
 use crate::similar::suggest;
 use crate::suite::{Reference, Side, Suite};
@@ -268,9 +269,17 @@ fn reference(sources: &[Source], control: &Entry, entry: &Entry) -> Option<Refer
                 continue;
             };
             let metrics = deciding::metrics(&now, std::slice::from_ref(&group));
-            let primary = metrics.first()?;
-            let change = change(|run| primary.figure(run), base, &group, false)?;
-            logs.push(change.ratio().ln());
+            // Failures say nothing about the machine.
+            let mut metrics = metrics.iter().filter(|metric| !metric.is_failures());
+            let primary = metrics.next()?;
+            let change = change(
+                ChangeScale::Ratio,
+                |run| primary.figure(run),
+                base,
+                &group,
+                false,
+            )?;
+            logs.push(change.value().ln());
             metric_name.clone_from(&primary.column.head);
         }
         let mean = logs.iter().sum::<f64>() / logs.len() as f64;

@@ -1,6 +1,7 @@
 //! Figures derived from a result: totals by role, open connections, rates and series of both kinds.
 
 use super::{FaultResult, Operations, RunResult, Second, SeriesResult};
+use crate::exit;
 use crate::imported::SeriesSummary;
 use crate::spec::{CounterRole, ErrorCause};
 use crate::tally::OK;
@@ -99,6 +100,15 @@ impl RunResult {
             failed, unfinished, ..
         } = self.operations;
         (failed + unfinished).saturating_sub(expected)
+    }
+
+    /// Returns the share of started operations that the daemon failed, in percent, or `None` if none was started: they ended
+    /// wrongly, did not end, or failed a check. What the plan asks for and what an injected fault explains is left out.
+    pub fn failed_pct(&self) -> Option<f64> {
+        let failed = self.unserved().saturating_sub(exit::explained(self));
+        let wrong = self.total(CounterRole::OperationsFailingChecks);
+        let Operations { started, .. } = self.operations;
+        (started > 0).then(|| 100.0 * (failed + wrong) as f64 / started as f64)
     }
 
     /// Returns the number of operations that ended, successful or not, including the warm-up's, which a driver

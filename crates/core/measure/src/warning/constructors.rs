@@ -3,6 +3,7 @@
 use super::{Kind, Severity, Warning};
 use crate::isolation::Isolation;
 use crate::result::Operations;
+use crate::tally::{Counts, WARMUP, WARMUP_FAILED, warmup_failures};
 use crate::units;
 
 /// CPU use of one worker, in percent of a core, above which the driver may be the bottleneck.
@@ -20,6 +21,8 @@ const STARTED_PER_MISSED: u64 = 10_000;
 const DUE_PER_UNDRIVEN: u64 = 100;
 /// Operations per one that failed: more than one of 100 in the warm-up, and fewer after it, are a daemon that changed.
 const OPERATIONS_PER_FAILED: u64 = 100;
+/// Maximum number of kinds of failures of the warm-up that are named.
+const WARMUP_KINDS: usize = 3;
 /// Samples that a p99 needs so that ten of them lie beyond it.
 const MIN_SAMPLES: u64 = 1_000;
 
@@ -154,8 +157,10 @@ impl Warning {
         })
     }
 
-    /// Reports that `failed` of `begun` operations of the warm-up failed, which no other figure includes.
-    pub fn warmup_failed(failed: u64, begun: u64, measured: &Operations) -> Option<Self> {
+    /// Reports that operations of the warm-up failed, which no other figure includes, by the counters of the run.
+    pub fn warmup_failed(counts: &Counts, measured: &Operations) -> Option<Self> {
+        let [failed, begun] =
+            [WARMUP_FAILED, WARMUP].map(|name| counts.get(name).copied().unwrap_or(0));
         let is_many = |failed: u64, of| failed.saturating_mul(OPERATIONS_PER_FAILED) > of;
         let severity = if is_many(failed, begun) && !is_many(measured.failed, measured.started) {
             Severity::Suspect
@@ -163,10 +168,12 @@ impl Warning {
             Severity::Note
         };
         (failed > 0).then(|| {
+            let kinds = warmup_failures(counts).map(|(kind, count)| (kind.to_owned(), count));
+            let kinds = units::kinds(kinds.collect(), WARMUP_KINDS);
             let [failed, begun] = [failed, begun.max(failed)].map(units::count);
             Kind::WarmupFailed.warning(
                 severity,
-                format!("{failed} of {begun} operations of the warm-up failed"),
+                format!("{failed} of {begun} operations of the warm-up failed{kinds}"),
                 "the figures cover only the time after it: look in the daemon's log for what failed at first",
             )
         })
@@ -414,6 +421,7 @@ impl Warning {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tally::warmup_failed_as;
 
     #[test]
     fn cpus_that_both_sides_were_given_are_noted() {
@@ -460,6 +468,13 @@ mod tests {
         assert_eq!(severity(5_000, 4_899), Some(Severity::Invalid));
     }
 
+    fn warmup_warning(counts: &[(&str, u64)], measured: &Operations) -> Option<Warning> {
+        let counts = counts
+            .iter()
+            .map(|(name, count)| ((*name).to_owned(), *count));
+        Warning::warmup_failed(&counts.collect(), measured)
+    }
+
     #[test]
     fn failures_of_the_warm_up_alone_are_suspect_from_a_hundredth_on() {
         let severity = |failed, failed_after_it| {
@@ -468,7 +483,7 @@ mod tests {
                 failed: failed_after_it,
                 ..Operations::default()
             };
-            let found = Warning::warmup_failed(failed, 400, &measured);
+            let found = warmup_warning(&[(WARMUP_FAILED, failed), (WARMUP, 400)], &measured);
             found.map(|warning| warning.severity)
         };
         assert_eq!(severity(0, 0), None);
@@ -476,6 +491,26 @@ mod tests {
         assert_eq!(severity(5, 0), Some(Severity::Suspect));
         assert_eq!(severity(295, 8), Some(Severity::Suspect));
         assert_eq!(severity(295, 9), Some(Severity::Note), "they are shown");
+    }
+
+    #[test]
+    fn failures_of_the_warm_up_are_named_by_kind() {
+        let kinds = [
+            ("timeout", 95),
+            ("status", 190),
+            ("reset", 6),
+            ("refused", 4),
+        ];
+        let kinds = kinds.map(|(kind, count)| (warmup_failed_as(kind), count));
+        let mut counts: Vec<(&str, u64)> = vec![(WARMUP_FAILED, 295), (WARMUP, 400)];
+        counts.extend(kinds.iter().map(|(name, count)| (name.as_str(), *count)));
+        let message = warmup_warning(&counts, &Operations::default())
+            .unwrap()
+            .message;
+        assert_eq!(
+            message,
+            "295 of 400 operations of the warm-up failed (status 190, timeout 95, reset 6, …)"
+        );
     }
 
     #[test]

@@ -4,7 +4,7 @@ use super::{Kind, Severity, Warning};
 use crate::disturbance::Context;
 use crate::result::{Operations, RunResult};
 use crate::spec::{ErrorCause, Spec};
-use crate::tally::{Counts, Distribution, MISSED_WAITING, WARMUP, WARMUP_FAILED};
+use crate::tally::{Counts, Distribution, MISSED_WAITING};
 
 impl Warning {
     /// Returns the warnings about the disturbances of the daemon and of the driver with its `workers`. The load average
@@ -76,7 +76,7 @@ impl Warning {
                 counted(MISSED_WAITING),
                 operations.started,
             ),
-            Self::warmup_failed(counted(WARMUP_FAILED), counted(WARMUP), operations),
+            Self::warmup_failed(counts, operations),
         ];
         found.into_iter().flatten().collect()
     }

@@ -65,10 +65,10 @@ fn a_comparison_of_http_servers_says_what_wrk_k6_and_ps_would() {
 
     At 100, the highest level that every daemon ran. A figure is marked as best if the answer finds its daemon better than another one. Figures that it cannot tell from the best share the mark.
 
-    | daemon | success % | answers/s | response p50, ms | response p90, ms | response p99, ms | peak MiB | CPU µs per finished |
+    | daemon | failed % | answers/s | response p50, ms | response p90, ms | response p99, ms | peak MiB | CPU µs per finished |
     | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
-    | nginx | 100 | 50,053 (45,300–55,300) \[45,348, 55,247\] | 0.899 (0.814–0.993) \[0.814, 0.992\] | 1.56 (1.41–1.72) \[1.41, 1.72\] | 2.82 (2.55–3.12) \[2.55, 3.11\] | 4.05 best | 7.95 (7.15–8.75) \[7.19, 8.79\] |
-    | http-daemon | 100 | 60,020 (54,120–66,120) \[54,440, 66,172\] best | 0.700 (0.635–0.776) \[0.635, 0.772\] best | 1.21 (1.10–1.34) \[1.10, 1.34\] best | 2.19 (1.99–2.43) \[1.99, 2.42\] best | 5.07 | 5.97 (5.39–6.59) \[5.41, 6.58\] best |
+    | nginx | 0 | 50,053 (45,300–55,300) \[45,348, 55,247\] | 0.899 (0.814–0.993) \[0.814, 0.992\] | 1.56 (1.41–1.72) \[1.41, 1.72\] | 2.82 (2.55–3.12) \[2.55, 3.11\] | 4.05 best | 7.95 (7.15–8.75) \[7.19, 8.79\] |
+    | http-daemon | 0 | 60,020 (54,120–66,120) \[54,440, 66,172\] best | 0.700 (0.635–0.776) \[0.635, 0.772\] best | 1.21 (1.10–1.34) \[1.10, 1.34\] best | 2.19 (1.99–2.43) \[1.99, 2.42\] best | 5.07 | 5.97 (5.39–6.59) \[5.41, 6.58\] best |
 
     ## Throughput
 
@@ -192,11 +192,11 @@ fn a_summary_tells_what_is_better_and_by_how_much() {
 
     How many requests a second does each server answer?
 
-    | daemon | level | success % | answers/s | response p50, ms | response p90, ms | response p99, ms | peak MiB | CPU µs per finished |
+    | daemon | level | failed % | answers/s | response p50, ms | response p90, ms | response p99, ms | peak MiB | CPU µs per finished |
     | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
-    | nginx | 100 | 100 | 50,053 [45,348, 55,247]<br>**worse** by at least 3 %: −16.6 % [−17.5, −15.7] | 0.899 [0.814, 0.992]<br>**worse** by at least 3 %: +28.5 % [+27.5, +29.4] | 1.56 [1.41, 1.72]<br>**worse** by at least 3 %: +28.5 % [+27.1, +29.9] | 2.82 [2.55, 3.11]<br>**worse** by at least 3 %: +28.5 % [+27.1, +29.8] | 4.05 | 7.95 [7.19, 8.79]<br>**worse** by at least 3 %: +33.2 % [+31.6, +34.9] |
-    | http-daemon | 100 | 100 | 60,020 [54,440, 66,172] | 0.700 [0.635, 0.772] | 1.21 [1.10, 1.34] | 2.19 [1.99, 2.42] | 5.07<br>**worse** by at least 3 %: +25.3 % [+25.1, +25.6] | 5.97 [5.41, 6.58] |
-    | node-http | 100 | 100 | 20,021 [18,139, 22,099]<br>**worse** by at least 3 %: × 0.334 [0.330, 0.337] | 2.40 [2.17, 2.65]<br>**worse** by at least 3 %: × 3.43 [3.40, 3.45] | 4.15 [3.76, 4.58]<br>**worse** by at least 3 %: × 3.43 [3.39, 3.46] | 7.52 [6.81, 8.30]<br>**worse** by at least 3 %: × 3.43 [3.39, 3.46] | 7.91<br>**worse** by at least 3 %: +95.3 % [+94.9, +95.6] | 24.8 [22.5, 27.5]<br>**worse** by at least 3 %: × 4.16 [4.11, 4.21] |
+    | nginx | 100 | 0 | 50,053 [45,348, 55,247]<br>**worse** by at least 3 %: −16.6 % [−17.5, −15.7] | 0.899 [0.814, 0.992]<br>**worse** by at least 3 %: +28.5 % [+27.5, +29.4] | 1.56 [1.41, 1.72]<br>**worse** by at least 3 %: +28.5 % [+27.1, +29.9] | 2.82 [2.55, 3.11]<br>**worse** by at least 3 %: +28.5 % [+27.1, +29.8] | 4.05 | 7.95 [7.19, 8.79]<br>**worse** by at least 3 %: +33.2 % [+31.6, +34.9] |
+    | http-daemon | 100 | 0 | 60,020 [54,440, 66,172] | 0.700 [0.635, 0.772] | 1.21 [1.10, 1.34] | 2.19 [1.99, 2.42] | 5.07<br>**worse** by at least 3 %: +25.3 % [+25.1, +25.6] | 5.97 [5.41, 6.58] |
+    | node-http | 100 | 0 | 20,021 [18,139, 22,099]<br>**worse** by at least 3 %: × 0.334 [0.330, 0.337] | 2.40 [2.17, 2.65]<br>**worse** by at least 3 %: × 3.43 [3.40, 3.45] | 4.15 [3.76, 4.58]<br>**worse** by at least 3 %: × 3.43 [3.39, 3.46] | 7.52 [6.81, 8.30]<br>**worse** by at least 3 %: × 3.43 [3.39, 3.46] | 7.91<br>**worse** by at least 3 %: +95.3 % [+94.9, +95.6] | 24.8 [22.5, 27.5]<br>**worse** by at least 3 %: × 4.16 [4.11, 4.21] |
 
     Geometric means of the runs, with [95 % interval] from five runs on, otherwise (lowest–highest). Below each, at the level of the answer: the change against the best daemon by that metric, and the interval that the word is about. The answer says how many of these intervals hold.
 

@@ -156,6 +156,23 @@ fn a_warning_that_the_figures_demand_cannot_be_removed_or_made_milder() {
 }
 
 #[test]
+fn failures_of_the_warm_up_are_the_sum_of_their_kinds() {
+    let mut result: RunResult = serde_json::from_str(STORED).unwrap();
+    for (name, count) in [("", 2), (".reset", 1), (".timeout", 1)] {
+        let name = format!("warmup_failed{name}");
+        result.counts.insert(name.clone(), count);
+        result.seconds[0].counts.insert(name, count);
+    }
+    assert_eq!(result.check_intact(), Ok(()));
+    for counts in [&mut result.counts, &mut result.seconds[0].counts] {
+        counts.insert("warmup_failed.timeout".to_owned(), 2);
+    }
+    let refused = result.check_intact().unwrap_err();
+    assert_eq!(refused.field, "counts.warmup_failed");
+    assert_eq!((&*refused.found, &*refused.expected), ("2", "3"));
+}
+
+#[test]
 fn a_result_without_its_seconds_or_the_summary_of_disturbances_is_refused() {
     let without = |change: fn(&mut Value)| {
         let mut result = stored();

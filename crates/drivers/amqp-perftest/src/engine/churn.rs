@@ -323,7 +323,7 @@ impl ChurnClients {
                 record.ok_with(is_counted, times);
             }
             Err(kind) if is_counted => record.error(kind),
-            Err(_) => record.error_of_warmup(),
+            Err(kind) => record.error_of_warmup(kind),
         }
     }
 }

@@ -29,6 +29,14 @@ fn a_wrong_call_is_named_with_its_remedy() {
                 &["--threshold", "counts.duplicatd == 0"],
                 &["`duplicatd`", "did you mean `duplicated`?"],
             ),
+            refused(
+                &["--threshold", "goodput >= 1"],
+                &["thresholds[0] (--threshold)", "--objective \"end_to_end <"],
+            ),
+            refused(
+                &["--consumers", "0", "--threshold", "goodput >= 1"],
+                &["thresholds[0] (--threshold)", "--objective \"publish <"],
+            ),
         ],
     );
 }

@@ -134,7 +134,7 @@ impl<'a> Streams<'a> {
         if attempt.counted {
             cx.state.record.error(kind)
         } else {
-            cx.state.record.error_of_warmup()
+            cx.state.record.error_of_warmup(kind)
         }
         self.shared.say(attempt.start, kind, 0);
     }

@@ -102,8 +102,9 @@ fn failures_of_the_warm_up_are_in_the_result() {
     let warning = ran.result.warning("WarmupFailed").expect("20 failed");
     assert_eq!(
         warning["message"],
-        "20 of 100 operations of the warm-up failed"
+        "20 of 100 operations of the warm-up failed (status 20)"
     );
+    assert_eq!(ran.result.count("warmup_failed.status"), 20);
     assert!(ran.result.warned().contains(&"WarmupFailed"), "{warning}");
 }
 

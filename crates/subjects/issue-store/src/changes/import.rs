@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::Changes;
 use crate::error::{Error, ErrorContext as _};
 use crate::issue::{Comment, Event, Issue, Status};
+use crate::object::objects;
 use crate::request::{check_id, check_priority, check_title};
 use crate::rows::{issue_of, num_of};
 use crate::time::Timestamp;
@@ -20,10 +21,18 @@ pub struct Record {
     #[serde(flatten)]
     pub issue: Issue,
     /// The comments on it, the oldest first.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(
+        default,
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "objects"
+    )]
     pub comments: Vec<Comment>,
     /// The changes of it, the oldest first, if the export was asked for them.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(
+        default,
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "objects"
+    )]
     pub events: Vec<Event>,
 }
 

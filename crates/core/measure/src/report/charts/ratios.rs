@@ -1,7 +1,7 @@
 //! Each metric of each daemon as a ratio to the control's, with its interval: a forest plot.
 
 use super::drawn::{Drawn, axis};
-use crate::change::MARGIN;
+use crate::change::{ChangeScale, MARGIN};
 use crate::report::comparison::Comparison;
 use crate::report::contest::{Contest, Contests, described};
 use crate::report::sections::common_level;
@@ -13,7 +13,10 @@ const SPREAD: f64 = 0.6;
 /// Draws a dot for each ratio and a line for its interval; `None` if nothing is compared with a control.
 pub(super) fn draw(comparison: &Comparison<'_>) -> Option<Chart> {
     let level = common_level(comparison).filter(|_| comparison.has_controls())?;
-    let contests = Contests::new(comparison, level);
+    let mut contests = Contests::new(comparison, level);
+    // Shares that may be 0 have no ratio.
+    let has_ratio = |contest: &Contest<'_>| contest.metric.column.scale == ChangeScale::Ratio;
+    contests.all.retain(has_ratio);
     let daemons = 0..comparison.daemons.len();
     let compared: Vec<usize> = daemons
         .filter(|daemon| comparison.controls[*daemon].is_some())

@@ -1,7 +1,7 @@
 //! The answer: sentences that say which daemon is better by each metric that decides, and what would settle the rest.
 
 use super::overview::common_level;
-use crate::report::comparison::{Comparison, Repetitions};
+use crate::report::comparison::Comparison;
 use crate::report::contest::Contests;
 use crate::report::document::{Charts, Part, Section};
 use crate::report::plain;
@@ -60,11 +60,7 @@ fn compare(comparison: &Comparison<'_>, facts: &mut Facts) -> Option<usize> {
     if !excluded.is_empty() {
         facts.push(("excluded", excluded.join("; ")));
     }
-    let has_counterpart = |group: &Repetitions<'_>| match comparison.controls.get(group.daemon) {
-        None => contests.fair.len() > 1,
-        Some(control) => control.is_some(),
-    };
-    if !contests.fair.iter().any(has_counterpart) {
+    if contests.all.is_empty() {
         let text = match contests.fair.first() {
             Some(only) => {
                 let name = comparison.daemon(only.daemon);

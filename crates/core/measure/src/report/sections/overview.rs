@@ -64,7 +64,7 @@ pub(in crate::report) fn common_level<'a>(comparison: &Comparison<'a>) -> Option
     highest(|repeated| !repeated.counted().is_empty()).or_else(|| highest(|_| true))
 }
 
-/// Returns the columns to compare: the share of successful operations, then figures of daemons without failures.
+/// Returns the columns to compare: the share of failed operations, then the figures of the others.
 pub(in crate::report) fn compared<'a>(comparison: &Comparison<'a>) -> Vec<Column<'a>> {
     let headline = comparison.headline().into_iter().flat_map(|series| {
         deciding::STATISTICS.map(|statistic| {
@@ -73,7 +73,7 @@ pub(in crate::report) fn compared<'a>(comparison: &Comparison<'a>) -> Vec<Column
         })
     });
     let rates = roles::rates(comparison.suite).into_iter().map(Column::rate);
-    [columns::success()]
+    [columns::failed()]
         .into_iter()
         .chain(rates)
         .chain(headline)

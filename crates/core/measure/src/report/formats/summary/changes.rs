@@ -30,14 +30,13 @@ pub(super) fn changes(
                 None => format!("not comparable: {reason}"),
             };
             texts.push(((row, 1), text));
-            continue;
         }
         for (index, column) in compared.iter().enumerate() {
-            let mut all = contests.all.iter();
-            let contest = all.find(|contest| Some(contest.metric.key()) == column.key.as_deref());
+            let contest = column.key.as_deref().and_then(|key| contests.by_key(key));
             let change = contest.and_then(|contest| contest.to_daemon(repeated.daemon));
             texts.extend(
-                change.map(|(ratio, finding)| ((row, index), marked(&described(ratio, &finding)))),
+                change
+                    .map(|(change, finding)| ((row, index), marked(&described(change, &finding)))),
             );
         }
     }

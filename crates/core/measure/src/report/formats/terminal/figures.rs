@@ -2,7 +2,7 @@
 
 use super::Item;
 use crate::metrics;
-use crate::report::comparison::{self, Comparison, Repetitions};
+use crate::report::comparison::{Comparison, Repetitions};
 use crate::report::plain;
 use crate::report::roles;
 use crate::report::sections;
@@ -77,7 +77,8 @@ fn kinds(runs: &[&RunResult]) -> String {
             None => kinds.push((name.clone(), *count)),
         }
     }
-    comparison::kinds(kinds, KINDS)
+    let kinds = kinds.into_iter().map(|(name, count)| (plain(&name), count));
+    units::kinds(kinds.collect(), KINDS)
 }
 
 /// Formats the mean of the runs, with the lowest and the highest value if they differ.

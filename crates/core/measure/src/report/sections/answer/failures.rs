@@ -3,14 +3,13 @@
 use super::Facts;
 use super::sentence::listed;
 use crate::exit;
-use crate::report::comparison::{self, Comparison, Repetitions};
+use crate::report::comparison::{BREAKDOWNS, Comparison, Repetitions};
 use crate::report::distinct;
 use crate::report::facts::counted;
 use crate::report::plain;
 use crate::result::RunResult;
 use crate::spec::{CounterRole, ErrorCause};
 use crate::units;
-use crate::warning::Kind;
 
 /// Maximum number of daemons that are named.
 const DAEMONS: usize = 4;
@@ -93,10 +92,7 @@ fn wrong(run: &RunResult) -> Vec<(String, u64)> {
 /// Describes the failures of all runs that count, and the runs in which the daemon broke down.
 fn described(all: &[&RunResult], counting: &[&RunResult]) -> String {
     let mut parts = Vec::new();
-    for (kind, what) in [
-        (Kind::DaemonDied, "it exited"),
-        (Kind::NothingSucceeded, "no operation succeeded"),
-    ] {
+    for (kind, what) in BREAKDOWNS {
         let broken = all.iter().filter(|run| run.has_warning(kind)).count();
         let of = counted(all.len() as u64, "run", "runs");
         parts.extend((broken > 0).then(|| format!("{what} in {broken} of {of}")));
@@ -146,9 +142,9 @@ fn kinds(runs: &[&RunResult]) -> String {
     let mut kinds: Vec<(String, u64)> = distinct(errors)
         .into_iter()
         .filter(is_failure)
-        .map(|name| (name.clone(), count(name)))
+        .map(|name| (plain(name), count(name)))
         .collect();
     let unfinished = runs.iter().map(|run| run.operations.unfinished).sum();
     kinds.push(("unfinished".to_owned(), unfinished));
-    comparison::kinds(kinds, KINDS)
+    units::kinds(kinds, KINDS)
 }

@@ -15,8 +15,6 @@ use crate::warning::Verdict;
 const HASH: usize = 8;
 /// Letters of a time to the minute: `2026-01-31T12:40`.
 const MINUTE: usize = 16;
-/// Smallest difference of two means at another level, as a ratio, that makes an order.
-const MIN_RATIO: f64 = 1.03;
 
 /// Says what the words of the answer are worth.
 pub(super) fn words(contests: &Contests<'_>, looks: u64) -> Option<(&'static str, String)> {
@@ -147,9 +145,10 @@ fn order_at(
                     continue;
                 };
                 compared = true;
-                let here = (one_here.mean / other_here.mean).ln();
-                let there = (one / other).ln();
-                if there.abs() >= MIN_RATIO.ln() && (here > 0.0) != (there > 0.0) {
+                let scale = contest.metric.column.scale;
+                let here = scale.distance(other_here.mean, one_here.mean);
+                let there = scale.distance(other, one);
+                if there.abs() >= scale.margin() && here * there < 0.0 {
                     let is_one_ahead = (there < 0.0) == contest.metric.is_lower_better();
                     let leader = if is_one_ahead { one_here } else { other_here };
                     turned.push((contest.metric.label.to_owned(), leader.daemon));
@@ -172,7 +171,9 @@ pub(super) fn growth(comparison: &Comparison<'_>) -> Option<(&'static str, Strin
         return None;
     };
     let metrics = deciding::metrics(comparison, std::slice::from_ref(*last));
-    let changes = metrics.iter().filter_map(|metric| {
+    // Failures have lines of their own.
+    let metrics = metrics.iter().filter(|metric| !metric.is_failures());
+    let changes = metrics.filter_map(|metric| {
         let low = metric.mean(&first.counted())?;
         let high = metric.mean(&last.counted())?;
         let (noun, low) = (&metric.column.head, metric.number(low));

@@ -1,6 +1,6 @@
 //! The comparison of all daemons by one metric as a sentence: a word, values, ratio, interval, and what would decide.
 
-use crate::change::{FEWEST_RUNS, MARGIN, Size, Word};
+use crate::change::{ChangeScale, FEWEST_RUNS, MARGIN, Size, Word};
 use crate::metrics::Better;
 use crate::report::comparison::Comparison;
 use crate::report::contest::{Contest, Pair, described};
@@ -92,7 +92,7 @@ impl Writer<'_, '_> {
         let Some(pair) = self.contest.against(rank) else {
             return format!("{name}: too little {noun} to compare");
         };
-        let change = described(pair.change.ratio(), &pair.finding);
+        let change = described(pair.change.value(), &pair.finding);
         let means = pair
             .change
             .means
@@ -103,7 +103,7 @@ impl Writer<'_, '_> {
         };
         let needed = match (pair.finding.word, pair.needed()) {
             (Word::Undecided, Some(needed)) if needed > pair.change.runs => {
-                format!("; {} % needs about {needed} runs", percent(MARGIN))
+                format!("; {} needs about {needed} runs", margin(pair))
             }
             _ => String::new(),
         };
@@ -124,8 +124,10 @@ impl Writer<'_, '_> {
             };
             let (change, interval) = self.change(pair);
             let size = match pair.finding.word {
-                Word::Better(size) if !is_factor(pair) || size == Size::BelowMargin => size.words(),
-                _ => "",
+                Word::Better(size) if !is_factor(pair) || size == Size::BelowMargin => {
+                    size.words(pair.change.scale)
+                }
+                _ => String::new(),
             };
             return format!(
                 "{name} is better{size}: {value}, {change} {} than {} ({interval}, {})",
@@ -191,21 +193,26 @@ impl Writer<'_, '_> {
         let change = &pair.change;
         let mut values = change.means;
         values.reverse();
-        let (low, high) = self.factors(pair);
+        let (low, high) = self.advantages(pair);
+        let (show, between, unit): (fn(f64) -> String, _, _) = match change.scale {
+            ChangeScale::Ratio => (times, "–", " ×"),
+            ChangeScale::Difference => (units::significant, " to ", " points"),
+        };
         let range = match change.runs {
             1 => String::new(),
-            _ => format!(", {}–{}", times(low), times(high)),
+            _ => format!(", {}{between}{}", show(low), show(high)),
         };
-        let ratio = times(self.as_factor(change.ratio()));
+        let size = show(self.advantage(change.value()));
         let count = match change.runs {
             1 => "; 1 run is too few".to_owned(),
             few if few < FEWEST_RUNS => format!("; {few} runs are too few"),
             enough => format!(", {}", runs(enough)),
         };
-        let figures = format!("{}: {ratio} ×{range}{count}", joined(values));
+        let figures = format!("{}: {size}{unit}{range}{count}", joined(values));
         let is_same = pairs.iter().all(|pair| pair.finding.word == Word::Same);
         let word = if is_same {
-            format!("the same within 3 % in {noun} ({figures})")
+            let margin = change.scale.margin_in_words();
+            format!("the same within {margin} in {noun} ({figures})")
         } else {
             format!("undecided in {noun} ({figures}){}", shown_by(pair))
         };
@@ -222,10 +229,14 @@ impl Writer<'_, '_> {
     }
 
     /// Formats the change from a worse daemon to the best and its interval: `12.1 ×` and `12.0–12.3 ×`, `20 %` and
-    /// `19–21 %`.
+    /// `19–21 %`, `1.20 points` and `1.00–1.40 points`.
     fn change(&self, pair: &Pair) -> (String, String) {
-        let factor = self.as_factor(pair.change.ratio());
-        let (low, high) = self.factors(pair);
+        let factor = self.advantage(pair.change.value());
+        let (low, high) = self.advantages(pair);
+        if pair.change.scale == ChangeScale::Difference {
+            let [size, low, high] = [factor, low, high].map(units::significant);
+            return (format!("{size} points"), format!("{low}–{high} points"));
+        }
         if factor >= FACTOR {
             let [low, high] = [low, high].map(times);
             return (format!("{} ×", times(factor)), format!("{low}–{high} ×"));
@@ -238,24 +249,35 @@ impl Writer<'_, '_> {
         (format!("{} %", share(factor)), format!("{low}–{high} %"))
     }
 
-    /// Returns the ends of the interval as factors, or the lowest and highest ratio if there is none.
-    fn factors(&self, pair: &Pair) -> (f64, f64) {
+    /// Returns the ends of the interval as advantages, or the lowest and highest one of the runs if there is none.
+    fn advantages(&self, pair: &Pair) -> (f64, f64) {
         let (low, high) = pair.finding.interval.unwrap_or(pair.change.range);
-        let (low, high) = (self.as_factor(low), self.as_factor(high));
+        let (low, high) = (self.advantage(low), self.advantage(high));
         (low.min(high), low.max(high))
     }
 
-    /// Returns a ratio of the better daemon to the worse as the factor by which it is better.
-    fn as_factor(&self, ratio: f64) -> f64 {
-        match self.contest.metric.column.better {
-            Better::Lower => 1.0 / ratio,
-            _ => ratio,
+    /// Returns the change from the worse daemon to the better one as its advantage: the factor or the points by which it is
+    /// better.
+    fn advantage(&self, change: f64) -> f64 {
+        let column = &self.contest.metric.column;
+        match column.better {
+            Better::Lower => column.scale.reversed(change),
+            _ => change,
         }
     }
 }
 
 fn is_factor(pair: &Pair) -> bool {
-    pair.change.ratio().ln().abs() >= FACTOR.ln()
+    let change = &pair.change;
+    change.scale == ChangeScale::Ratio && change.value().ln().abs() >= FACTOR.ln()
+}
+
+/// Formats the margin within which daemons are the same, with its unit.
+fn margin(pair: &Pair) -> String {
+    match pair.change.scale {
+        ChangeScale::Ratio => format!("{} %", percent(MARGIN)),
+        scale => scale.margin_in_words().to_owned(),
+    }
 }
 
 /// Says which change the runs would have shown, and how many runs would show one of the margin.
@@ -268,11 +290,14 @@ fn shown_by(pair: &Pair) -> String {
         Some(needed) => format!("about {needed} runs"),
         None => "more runs than are worth planning".to_owned(),
     };
+    let smallest = match pair.change.scale {
+        ChangeScale::Ratio => format!("{} %", percent(smallest)),
+        ChangeScale::Difference => format!("{} points", units::significant(smallest)),
+    };
     format!(
-        "; {} could have shown {} % or more, and {} % needs {needed}",
+        "; {} could have shown {smallest} or more, and {} needs {needed}",
         runs(pair.change.runs),
-        percent(smallest),
-        percent(MARGIN)
+        margin(pair)
     )
 }
 
