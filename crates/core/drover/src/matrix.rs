@@ -75,6 +75,7 @@ mod tests {
             seed,
             placement: None,
             isolation: Isolation::default(),
+            flamegraph: None,
         };
         planned_runs(&suite)
             .iter()

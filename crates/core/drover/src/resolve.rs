@@ -9,6 +9,7 @@ use anyhow::{Context as _, bail};
 use clap::Args;
 use harness::cli::IsolationOptions;
 use harness::drivers::KnownDriver;
+use harness::run::Sampled;
 use load::plan::{self, Capacity, Plan};
 use load::redact;
 use measure::isolation::Isolation;
@@ -45,6 +46,9 @@ pub(crate) struct Overrides {
     /// Override a field of the plan, such as timeline.measure=10s
     #[arg(long, value_name = "PATH=VALUE")]
     set: Vec<String>,
+    /// Take CPU samples of this side in every run, with `perf`, and draw a flame graph beside its result
+    #[arg(long, value_name = "SIDE")]
+    flamegraph: Option<Sampled>,
     #[command(flatten)]
     isolation: IsolationOptions,
 }
@@ -79,6 +83,9 @@ pub(crate) struct SuiteSpec {
     /// The CPUs and limits of driver and daemon in all runs.
     #[serde(default, skip_serializing_if = "Isolation::is_none")]
     pub(crate) isolation: Isolation,
+    /// The sides whose CPU samples are taken in all runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) flamegraph: Option<Sampled>,
 }
 
 /// A load: its name, and the fields that it changes in the plan.
@@ -113,7 +120,9 @@ impl Overrides {
     /// Returns the CPUs and limits of all runs.
     fn isolation(&self, placement: Option<&Placement>) -> anyhow::Result<Isolation> {
         let isolation = self.isolation.checked(true)?;
-        if let (Some(option), Some(_)) = (isolation.options().first(), placement) {
+        let mut options = isolation.options();
+        options.extend(self.flamegraph.into_iter().flat_map(Sampled::option));
+        if let (Some(option), Some(_)) = (options.first(), placement) {
             bail!(
                 "{option}: is only for runs on this machine: leave it out, or restrict programs on each host (taskset)"
             );
@@ -183,6 +192,7 @@ impl Suite {
             seed: plan.seed,
             placement: placement.cloned(),
             isolation: overrides.isolation(placement)?,
+            flamegraph: overrides.flamegraph,
         };
         let text = std::fs::read_to_string(file).unwrap_or_default();
         Ok(Self {
@@ -312,6 +322,16 @@ impl Suite {
 }
 
 impl SuiteSpec {
+    /// Returns the options that each driver gets in every run, besides its plan.
+    pub(crate) fn driver_options(&self) -> Vec<String> {
+        let sampled = self.flamegraph.into_iter().flat_map(Sampled::option);
+        self.isolation
+            .options()
+            .into_iter()
+            .chain(sampled)
+            .collect()
+    }
+
     /// Returns the level of a load of the search.
     pub(crate) fn probe(&self, load: u64) -> Level {
         let set = self.capacity.iter().map(|search| search.setting(load));

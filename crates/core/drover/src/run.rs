@@ -75,7 +75,7 @@ impl SuiteOptions {
     fn of_driver(&self, suite: &Suite) -> Vec<String> {
         let address = self.metrics_addr.iter();
         let address = address.map(|address| format!("--metrics-addr={address}"));
-        address.chain(suite.spec.isolation.options()).collect()
+        address.chain(suite.spec.driver_options()).collect()
     }
 }
 

@@ -90,7 +90,7 @@ fn command(record: &Record, folder: &Path) -> String {
     for set in &suite.set {
         command.push_str(&format!(" --set {}", quoted(set)));
     }
-    for word in suite.isolation.options() {
+    for word in suite.driver_options() {
         command.push_str(&format!(" {word}"));
     }
     let whole = |path: &Path| path.canonicalize().ok();

@@ -552,6 +552,7 @@ fn size<D: Driver>(
             && common.report_format().name == Format::screen().name,
         listen: common.shards.listen,
         isolation,
+        flamegraph: common.flamegraph,
         part,
     })
 }

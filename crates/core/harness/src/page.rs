@@ -13,6 +13,8 @@ use crate::store::{Folder, RESULT, SUITE, write_whole};
 pub const PAGE: &str = "report.html";
 /// Name of the samples of resource use.
 const RESOURCES: &str = "resources.csv";
+/// Names of the flame graphs.
+const FLAME_GRAPHS: [&str; 2] = ["flamegraph-daemon.svg", "flamegraph-driver.svg"];
 /// Name of a suite's plan.
 const PLAN: &str = "plan.toml";
 /// Steps from the folder of a run to the folder of its suite: `<daemon>/<level>/<n>`.
@@ -55,7 +57,8 @@ pub fn page_path(folder: &Path) -> String {
     )
 }
 
-/// Lists the files of a run that exist: its page, its result, its samples, and the logs that are not empty.
+/// Lists the files of a run that exist: its page, its result, its samples, its flame graphs, and the logs that are not
+/// empty.
 #[must_use]
 pub fn files(folder: &Path) -> Vec<File> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
@@ -67,8 +70,9 @@ pub fn files(folder: &Path) -> Vec<File> {
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
     let mut logs: Vec<String> = names.filter(is_log).collect();
     logs.sort_unstable();
-    let fixed = [PAGE, RESULT, RESOURCES].map(str::to_owned);
-    let names = fixed.into_iter().chain(logs);
+    let fixed = [PAGE, RESULT, RESOURCES].into_iter().chain(FLAME_GRAPHS);
+    let fixed = fixed.map(str::to_owned);
+    let names = fixed.chain(logs);
     names.filter_map(|name| file(folder, &name)).collect()
 }
 

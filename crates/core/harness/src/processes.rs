@@ -210,6 +210,11 @@ impl Processes {
         }
     }
 
+    /// Returns the processes that were not waited for.
+    pub(crate) fn pids(&self) -> impl Iterator<Item = u32> {
+        self.children.iter().filter_map(|(child, _)| child.id())
+    }
+
     /// Returns how many operations all processes together have begun and not ended; `None` while one may begin more.
     pub(crate) fn open_operations(&self) -> Option<i64> {
         let open = self.shared.iter().map(|shared| shared.borrow().open);

@@ -16,6 +16,7 @@ pub(crate) mod conclude;
 mod daemons;
 mod external;
 mod faults;
+mod flame_graphs;
 mod live_outputs;
 mod observe;
 mod resource_monitor;
@@ -27,11 +28,13 @@ mod shared_operations;
 mod warnings;
 
 pub use external::External;
+pub use flame_graphs::Sampled;
 
 use conclude::conclude;
 use daemons::Daemons;
 use external::ExternalProcesses;
 use faults::Faults;
+use flame_graphs::{CpuSamples, FlameGraphs};
 use live_outputs::LiveOutputs;
 use observe::observe;
 use resource_monitor::ResourceMonitor;
@@ -76,6 +79,8 @@ pub struct Settings {
     pub listen: Option<IpAddr>,
     /// The CPUs and limits of driver and daemon.
     pub isolation: Isolation,
+    /// The sides whose CPU samples are taken.
+    pub flamegraph: Option<Sampled>,
     /// The part of this program in the run.
     pub part: Part,
 }
@@ -304,6 +309,7 @@ async fn check<D: Driver>(
 struct Started {
     running: RunningLoad,
     monitor: ResourceMonitor,
+    flame_graphs: FlameGraphs,
     faults: Faults,
     steal: host::StealTime,
     /// True if the load had begun when the daemons' counters were read first.
@@ -339,8 +345,21 @@ async fn start<D: Driver>(
     } else {
         None
     };
+    let of_daemon = processes.as_ref().map(ExternalProcesses::pids);
+    let of_daemon = of_daemon.unwrap_or_else(|| daemons.pids());
+    let sampling = FlameGraphs::start(settings, &of_daemon, folder);
+    let flame_graphs = unless_interrupted(signals, sampling).await??;
+    let samplers = flame_graphs.pids();
     let monitoring = |siblings: Vec<u32>| {
-        ResourceMonitor::open(daemons, D::SPEC, processes, siblings, disk, folder)
+        ResourceMonitor::open(
+            daemons,
+            D::SPEC,
+            processes,
+            siblings,
+            &samplers,
+            disk,
+            folder,
+        )
     };
     let learned = &prepared.checked.learned;
     let target = &daemons.target;
@@ -365,6 +384,7 @@ async fn start<D: Driver>(
         faults: Faults::new(&load.plan.faults, &running.share.phases),
         running,
         monitor,
+        flame_graphs,
         steal: host::StealTime::start(),
         process,
         processes_warning,
@@ -377,6 +397,7 @@ struct Ended {
     wall_s: f64,
     measured_s: f64,
     steal_pct: Option<f64>,
+    cpu_samples: CpuSamples,
 }
 
 /// Watches the load until it ends.
@@ -388,6 +409,7 @@ async fn drive<D: Driver>(
     let Started {
         running,
         monitor,
+        flame_graphs,
         faults,
         ..
     } = started;
@@ -401,13 +423,19 @@ async fn drive<D: Driver>(
     // A run that ends after a number of operations has no time after them.
     let idle_tail_s = inputs.load_s.map_or(0.0, |_| inputs.idle_tail_s);
     let requested_at = running.share.cancellation.requested_at();
-    let ended = Ended {
+    let mut ended = Ended {
         wall_s: over.saturating_sub(running.share.phases.origin) as f64 / 1e9,
         measured_s: measured_s(&running.share.phases, requested_at, over, idle_tail_s),
         steal_pct: started.steal.pct(),
+        cpu_samples: CpuSamples::default(),
         ending,
     };
-    monitor.finish(daemons, ended.ending.is_hurried()).await;
+    let hurried = ended.ending.is_hurried();
+    monitor.finish(daemons, hurried).await;
+    let measured = running.share.phases.measure..running.share.phases.end.min(requested_at);
+    let (pids, folder) = (running.share.pids(), prepared.folder);
+    let drawing = std::mem::take(flame_graphs).finish(measured, &pids, folder, hurried, signals);
+    ended.cpu_samples = drawing.await;
     view.progress.finish();
     ended
 }

@@ -73,6 +73,9 @@ pub struct RunResult {
     /// CPUs and limits that kept driver and daemon apart; absent if nothing was restricted.
     #[serde(default, skip_serializing_if = "Isolation::is_none")]
     pub isolation: Isolation,
+    /// Number of CPU samples that were taken of each side, `daemon` or `driver`; absent if none were to be taken.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub cpu_samples: BTreeMap<String, u64>,
     /// Trustworthiness of the figures: the most severe of `warnings`.
     pub verdict: Verdict,
     /// Reasons to doubt the figures.

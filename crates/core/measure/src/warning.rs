@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 mod constructors;
+mod cpu_samples;
 mod derived;
 mod lateness;
 mod running_daemon;
@@ -94,6 +95,8 @@ pub enum Kind {
     ShardsMissing,
     /// A shard of a divided run began late, or the clocks of the machines differ.
     ShardsApart,
+    /// CPU samples were taken during the run, or could not be.
+    CpuSamples,
 }
 
 /// The place of a warning in a list: one that may cause others comes before them.
@@ -153,6 +156,7 @@ impl Kind {
             Self::NeverCounted => ("unknown counters", Effect, Whole),
             Self::ShardsMissing => ("missing shards", Cause, Whole),
             Self::ShardsApart => ("shards apart", Effect, Part),
+            Self::CpuSamples => ("CPU samples", Effect, Part),
         }
     }
 

@@ -278,6 +278,15 @@ impl Cpu {
     }
 }
 
+/// Returns the processes of the trees below and including `roots`, without the ones in `exclude` and their descendants.
+#[must_use]
+pub fn tree(roots: &[u32], exclude: &[u32]) -> Vec<u32> {
+    let mut sampler = Sampler::with_roots(roots, exclude);
+    sampler.follow();
+    let pids = sampler.living.into_keys();
+    pids.map(i32::cast_unsigned).collect()
+}
+
 /// Returns the CPU time of every visible process, in clock ticks, by process id.
 #[must_use]
 pub fn cpu_ticks() -> BTreeMap<i32, u64> {

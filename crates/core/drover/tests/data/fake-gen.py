@@ -34,7 +34,7 @@ with open(here / "log", "a") as log:
 for argument in arguments:
     if argument.startswith("--metrics-addr="):
         (here / "metrics").write_text(argument.split("=")[1])
-isolation = ["--driver-cpus", "--daemon-cpus", "--daemon-memory", "--daemon-cpu"]
+isolation = ["--driver-cpus", "--daemon-cpus", "--daemon-memory", "--daemon-cpu", "--flamegraph"]
 restricted = [f"{key}={arguments[arguments.index(key) + 1]}" for key in isolation if key in arguments]
 (here / "isolation").write_text(" ".join(restricted))
 what = plan["driver"].get("do", {}).get(f"{daemon}/{level}", "")

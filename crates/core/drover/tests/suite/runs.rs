@@ -22,19 +22,23 @@ fn the_drivers_serve_their_metrics_where_they_are_told_to() {
 #[test]
 fn the_drivers_get_the_cpus_of_the_suite_and_a_suite_with_others_is_another_one() {
     let project = Project::new("[driver]\n[suite]\ndaemons = ['a']\n");
-    let lists = ["--driver-cpus", "0", "--daemon-cpus=0"];
+    let lists = ["--driver-cpus", "0", "--daemon-cpus=0", "--flamegraph=both"];
     project.run(&lists, 0);
     let told = || fs::read_to_string(project.path("isolation")).unwrap();
-    assert_eq!(told(), "--driver-cpus=0 --daemon-cpus=0");
-    let spec = project.record()["suite"]["isolation"].clone();
-    assert_eq!(spec["driver_cpus"], "0", "{spec}");
+    assert_eq!(told(), "--driver-cpus=0 --daemon-cpus=0 --flamegraph=both");
+    let spec = project.record()["suite"].clone();
+    assert_eq!(spec["isolation"]["driver_cpus"], "0", "{spec}");
+    assert_eq!(spec["flamegraph"], "both", "{spec}");
     let again = messages(&project.run(&lists, 0));
     assert_contains(&again, &["Nothing to do"]);
     assert_eq!(project.suites(), 1);
     project.run(&[], 0);
     assert_eq!((told(), project.suites()), (String::new(), 2));
     let report = fs::read_to_string(project.suite("tiny/summary.md")).unwrap();
-    assert_contains(&report, &["--driver-cpus 0 --daemon-cpus 0"]);
+    assert_contains(
+        &report,
+        &["--driver-cpus 0 --daemon-cpus 0 --flamegraph both"],
+    );
     let refused = project.run(&["--driver-cpus", "1023"], 2);
     assert_contains(&messages(&refused), &["--driver-cpus 1023", "choose from"]);
     assert_eq!(project.suites(), 2);

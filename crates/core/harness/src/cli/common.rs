@@ -8,6 +8,7 @@ use measure::report::{Format, list_of_names};
 
 use super::isolation::IsolationOptions;
 use super::shards::ShardOptions;
+use crate::run::Sampled;
 
 /// Maximum number of driver processes on one machine.
 pub(super) const MOST_PROCESSES: u64 = 256;
@@ -80,6 +81,9 @@ pub struct Common {
     /// Serve the driver's own metrics at this address during the run, such as 127.0.0.1:9100
     #[arg(long, value_name = "ADDR", value_parser = socket_address)]
     pub metrics_addr: Option<SocketAddr>,
+    /// Take CPU samples of this side in the measured time, with `perf`, and draw a flame graph beside the result
+    #[arg(long, value_name = "SIDE")]
+    pub flamegraph: Option<Sampled>,
     /// Hide the live line and notes on stderr, but not long builds
     #[arg(long, short)]
     pub quiet: bool,

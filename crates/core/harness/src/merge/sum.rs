@@ -95,6 +95,7 @@ impl Merge {
         self.whole
             .isolation
             .add(std::mem::take(&mut result.isolation));
+        merge_counts(&mut self.whole.cpu_samples, &result.cpu_samples);
         // Shards whose numbers are in variables of a scheduler have the same.
         let known = &mut self.whole.commands;
         result.commands.retain(|command| !known.contains(command));
@@ -262,6 +263,7 @@ fn shared(part: &RunResult) -> RunResult {
         wall_s: 0.0,
         commands: Vec::new(),
         isolation: Isolation::default(),
+        cpu_samples: BTreeMap::new(),
         processes: 0,
         threads: 0,
         usage: Usage::default(),

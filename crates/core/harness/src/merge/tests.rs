@@ -98,6 +98,10 @@ fn part(shard: Option<u64>, of: u64) -> RunResult {
             ..RunPart::default()
         }),
         seconds: Vec::new(),
+        cpu_samples: shard
+            .map(|_| ("driver".to_owned(), 5))
+            .into_iter()
+            .collect(),
         ..example::full()
     }
 }
@@ -133,6 +137,7 @@ fn the_sum_of_shards_has_all_their_values_and_names_what_is_missing() {
         merge.whole.usage.driver.unwrap().rss_peak_kb,
         3 * driver.rss_peak_kb
     );
+    assert_eq!(merge.whole.cpu_samples, [("driver".to_owned(), 15)].into());
     // Unfinished operations are a shard's own; too few samples are not.
     let own = Warning::unfinished(2, measure::warning::EndedBy::Plan).unwrap();
     let kinds: Vec<_> = merge

@@ -108,6 +108,7 @@ pub(crate) async fn process<D: Driver>() -> anyhow::Result<()> {
         lines_on_stdout: false,
         listen: None,
         isolation: Isolation::default(),
+        flamegraph: None,
         part: Part::Process(pipe.clone()),
     };
     let nothing = serde_json::Value::Null;

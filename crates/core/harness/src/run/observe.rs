@@ -51,6 +51,7 @@ pub(super) async fn observe<D: Driver>(
     });
     let ended_by = ended.ending.reason();
     let mut warnings = std::mem::take(&mut ended.ending.warnings);
+    warnings.append(&mut ended.cpu_samples.warnings);
     warnings.extend(unreconciled);
     warnings.extend(lost.map(|why| Warning::seconds_lost(&why)));
     warnings.extend(started.warnings(&prepared.daemons, D::SPEC, has_counters, &total));
@@ -142,6 +143,7 @@ fn facts<D: Driver>(
         processes: settings.processes,
         threads: settings.processes * settings.threads,
         isolation: settings.isolation.clone(),
+        cpu_samples: ended.cpu_samples.counts.clone(),
         usage,
         services,
         resources,

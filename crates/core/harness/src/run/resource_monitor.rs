@@ -33,7 +33,7 @@ pub(super) struct ResourceMonitor {
     daemon: Option<Sampler>,
     driver: Sampler,
     services: Vec<ServiceSampler>,
-    /// The other programs of a divided run on this machine.
+    /// The other programs of a divided run on this machine, and those that take CPU samples.
     siblings: Option<Sampler>,
     /// The processes of a daemon that ran already.
     external: Option<ExternalProcesses>,
@@ -111,6 +111,7 @@ impl ResourceMonitor {
         spec: &'static Spec,
         external: Option<ExternalProcesses>,
         siblings: Vec<u32>,
+        samplers: &[u32],
         disk: Option<disk::Watch>,
         folder: &Folder,
     ) -> anyhow::Result<Self> {
@@ -127,6 +128,7 @@ impl ResourceMonitor {
             .collect();
         let mut csv = folder.create("resources.csv")?;
         writeln!(csv, "{}", header.join(","))?;
+        let siblings = [&siblings, samplers].concat();
         let running = external.as_ref().map(ExternalProcesses::pids);
         let pids: Vec<u32> = running.unwrap_or_else(|| daemons.pids());
         let driver_groups = ControlGroups::from_process(std::process::id());
@@ -134,7 +136,10 @@ impl ResourceMonitor {
         Ok(Self {
             // A daemon that ran already may have started this program.
             daemon: (!pids.is_empty()).then(|| Sampler::with_roots(&pids, &[std::process::id()])),
-            driver: Sampler::new(std::process::id(), &daemons.own_pids()),
+            driver: Sampler::new(
+                std::process::id(),
+                &[&daemons.own_pids(), samplers].concat(),
+            ),
             siblings: (!siblings.is_empty() && !pids.is_empty()).then(|| {
                 // The daemon may have been launched by one of them.
                 let apart: Vec<u32> = pids.iter().copied().chain([std::process::id()]).collect();

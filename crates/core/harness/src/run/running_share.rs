@@ -176,6 +176,15 @@ impl RunningShare {
         Some(begin)
     }
 
+    /// Returns the processes of this program that still run.
+    pub(super) fn pids(&self) -> Vec<u32> {
+        let mut pids = vec![std::process::id()];
+        if let Workers::Processes(processes) = &self.workers {
+            pids.extend(processes.pids());
+        }
+        pids
+    }
+
     /// Returns true if operations begin in one process and end in another.
     pub(super) fn shares_operations(&self) -> bool {
         self.shared.is_some()

@@ -157,6 +157,7 @@ fn play_into(folder: &Folder, behaviour: Behaviour, part: Part) -> anyhow::Resul
         quiet: true,
         listen: None,
         isolation: Isolation::default(),
+        flamegraph: None,
         part,
     };
     let subject = External::new(

@@ -156,6 +156,9 @@ fn different(one: &Repetitions<'_>, other: &Repetitions<'_>) -> Option<String> {
     if all().any(|run| run.isolation != first.isolation) {
         return Some("different CPUs or limits".to_owned());
     }
+    if all().any(|run| run.cpu_samples.keys().ne(first.cpu_samples.keys())) {
+        return Some("CPU samples were not taken in all runs alike".to_owned());
+    }
     if all().any(|run| run.plan_sentence != first.plan_sentence) {
         return Some("different plans".to_owned());
     }

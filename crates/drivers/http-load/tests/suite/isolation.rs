@@ -55,7 +55,7 @@ fn cpus_of_threads(pid: i32) -> BTreeSet<String> {
 }
 
 /// Returns a process with all below it that run a program of this name.
-fn running(root: i32, program: &str) -> Vec<i32> {
+pub(crate) fn running(root: i32, program: &str) -> Vec<i32> {
     let exe = fs::read_link(format!("/proc/{root}/exe")).unwrap_or_default();
     let own = exe.ends_with(program).then_some(root);
     let below = children(root)
@@ -64,7 +64,7 @@ fn running(root: i32, program: &str) -> Vec<i32> {
     own.into_iter().chain(below).collect()
 }
 
-fn pid(started: &RunningProgram) -> i32 {
+pub(crate) fn pid(started: &RunningProgram) -> i32 {
     started.child.id().cast_signed()
 }
 

@@ -10,6 +10,7 @@ mod connections;
 mod contents;
 mod divided;
 mod engines;
+mod flame_graphs;
 mod goaway;
 mod held;
 mod isolation;

@@ -41,7 +41,7 @@ server.serve_forever()
 "#;
 
 /// A running [`SERVER`], killed at the end of the test.
-struct Python {
+pub(crate) struct Python {
     child: Child,
     log: PathBuf,
     port: u16,
@@ -49,7 +49,7 @@ struct Python {
 
 impl Python {
     /// Starts a server on a port, or on a free one.
-    fn start(folder: &Path, port: u16) -> Self {
+    pub(crate) fn start(folder: &Path, port: u16) -> Self {
         let log = folder.join(format!("log-{}", fs::read_dir(folder).unwrap().count()));
         let child = Command::new("python3")
             .args(["-c", SERVER, &port.to_string()])
@@ -73,11 +73,11 @@ impl Python {
         text.matches('\n').count()
     }
 
-    fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("http://127.0.0.1:{}/", self.port)
     }
 
-    fn pid(&self) -> u32 {
+    pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }
 

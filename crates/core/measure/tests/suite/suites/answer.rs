@@ -308,6 +308,20 @@ fn runs_with_other_cpus_or_limits_are_not_comparable_and_both_are_told() {
 }
 
 #[test]
+fn runs_whose_cpu_samples_were_taken_are_compared_only_with_their_like() {
+    let mut suite = suite_of(&FOUR[2..], &[1_000], 3);
+    let sample = |run: &mut RunResult| run.cpu_samples.insert("daemon".to_owned(), 9);
+    suite.results.iter_mut().for_each(|run| _ = sample(run));
+    assert!(!answer(&suite).contains("excluded"));
+    suite.results[1].cpu_samples.clear();
+    let told = answer(&suite);
+    assert!(
+        told.contains("(CPU samples were not taken in all runs alike)"),
+        "{told}"
+    );
+}
+
+#[test]
 fn daemons_that_lost_clients_in_injected_faults_are_compared_by_their_downtime() {
     let mut suite = suite_of(&["go-streaming", "rust-streaming"], &[1_000], 5);
     for run in &mut suite.results {
