@@ -24,7 +24,7 @@ use crate::project::{self, Project, listed};
 const LEAST_AGAINST: u32 = 5;
 
 /// Overrides of a plan's suite from the command line.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub(crate) struct Overrides {
     /// Run these daemons instead of the plan's
     #[arg(long = "daemon", value_name = "NAME,…", value_delimiter = ',')]
@@ -44,7 +44,7 @@ pub(crate) struct Overrides {
     against: Option<String>,
     /// Override a field of the plan, such as timeline.measure=10s
     #[arg(long, value_name = "PATH=VALUE")]
-    set: Vec<String>,
+    pub(crate) set: Vec<String>,
     #[command(flatten)]
     isolation: IsolationOptions,
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::calibration::Calibration;
 use crate::disturbance::{Disturbance, Stalls};
 pub use crate::growth::Trend;
 use crate::imported::Imported;
@@ -73,6 +74,9 @@ pub struct RunResult {
     /// CPUs and limits that kept driver and daemon apart; absent if nothing was restricted.
     #[serde(default, skip_serializing_if = "Isolation::is_none")]
     pub isolation: Isolation,
+    /// The driver's own times and rate on the machine, if this build of it was calibrated there (`drover calibrate`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub calibration: Option<Calibration>,
     /// Trustworthiness of the figures: the most severe of `warnings`.
     pub verdict: Verdict,
     /// Reasons to doubt the figures.

@@ -51,6 +51,7 @@ pub(crate) fn full() -> RunResult {
         processes: 1,
         threads: 2,
         isolation: Isolation::default(),
+        calibration: None,
         verdict: verdict(&warnings),
         warnings,
         operations: Operations { started: 1_000, ok: 995, failed: 3, unfinished: 2, missed: 0, peak_active: 84 },
