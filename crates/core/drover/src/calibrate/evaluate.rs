@@ -150,16 +150,18 @@ fn compare<'a>(
     measured: &'a SeriesSummary,
     own: &'a SeriesSummary,
 ) -> impl Iterator<Item = Golden> + use<'a> {
-    held.statistics().into_iter().filter_map(|(key, held)| {
-        let read = metrics::statistic_by_key(key)?.read;
-        Some(Golden {
-            level: level.name.clone(),
-            statistic: key,
-            held: held as f64,
-            floor: read(own)?,
-            measured: read(measured)?,
+    held.statistics()
+        .into_iter()
+        .filter_map(move |(key, held)| {
+            let read = metrics::statistic_by_key(key)?.read;
+            Some(Golden {
+                level: level.name.clone(),
+                statistic: key,
+                held: held as f64,
+                floor: read(own)?,
+                measured: read(measured)?,
+            })
         })
-    })
 }
 
 /// Returns the first warning above a note. A closed loop is meant to fill the driver.
@@ -202,18 +204,13 @@ impl fmt::Display for Evaluation<'_> {
         for golden in &self.golden {
             let [held, measured, error] =
                 [golden.held, golden.measured, golden.error().abs()].map(short);
-            let error = match golden.error() {
-                0.0 => "none beyond the floor".to_owned(),
-                beyond => format!(
-                    "{error} {} ({:.2} %)",
-                    if beyond > 0.0 { "above" } else { "below" },
-                    100.0 * beyond.abs() / golden.held
-                ),
-            };
+            let beyond = golden.error();
+            let side = if beyond < 0.0 { "below" } else { "above" };
+            let pct = 100.0 * beyond.abs() / golden.held;
             let mark = if golden.is_right() { "" } else { ": WRONG" };
             writeln!(
                 formatter,
-                "  {:<10} {} held {held}, measured {measured}: error {error}{mark}",
+                "  {:<10} {} held {held}, measured {measured}: error {error} {side} ({pct:.2} %){mark}",
                 golden.level, golden.statistic
             )?;
         }
