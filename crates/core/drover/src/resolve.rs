@@ -44,7 +44,7 @@ pub(crate) struct Overrides {
     against: Option<String>,
     /// Override a field of the plan, such as timeline.measure=10s
     #[arg(long, value_name = "PATH=VALUE")]
-    pub(crate) set: Vec<String>,
+    set: Vec<String>,
     #[command(flatten)]
     isolation: IsolationOptions,
 }
@@ -110,6 +110,14 @@ pub(crate) struct Suite {
 }
 
 impl Overrides {
+    /// Returns overrides of these fields of the plan alone.
+    pub(crate) fn with_settings(set: Vec<String>) -> Self {
+        Self {
+            set,
+            ..Self::default()
+        }
+    }
+
     /// Returns the CPUs and limits of all runs.
     fn isolation(&self, placement: Option<&Placement>) -> anyhow::Result<Isolation> {
         let isolation = self.isolation.checked(true)?;

@@ -94,10 +94,7 @@ impl SuiteOptions {
     ) -> Self {
         Self {
             plans,
-            overrides: Overrides {
-                set,
-                ..Overrides::default()
-            },
+            overrides: Overrides::with_settings(set),
             out,
             fresh: true,
             force,

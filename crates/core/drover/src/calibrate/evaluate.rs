@@ -79,6 +79,23 @@ impl Golden {
     }
 }
 
+impl fmt::Display for Golden {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let short = |ns: f64| Unit::Nanoseconds.short(ns);
+        let [held, measured] = [self.held, self.measured].map(short);
+        let key = self.statistic;
+        write!(formatter, "{key} held {held}, measured {measured}: ")?;
+        let error = self.error();
+        if error == 0.0 {
+            return write!(formatter, "within the floor");
+        }
+        let side = if error < 0.0 { "below" } else { "above" };
+        let (error, pct) = (short(error.abs()), 100.0 * error.abs() / self.held);
+        let mark = if self.is_right() { "" } else { ": WRONG" };
+        write!(formatter, "{error} {side} it ({pct:.2} %){mark}")
+    }
+}
+
 /// The outcome of a calibration.
 #[derive(Debug)]
 pub(super) struct Evaluation<'a> {
@@ -202,17 +219,7 @@ impl fmt::Display for Evaluation<'_> {
             )?;
         }
         for golden in &self.golden {
-            let [held, measured, error] =
-                [golden.held, golden.measured, golden.error().abs()].map(short);
-            let beyond = golden.error();
-            let side = if beyond < 0.0 { "below" } else { "above" };
-            let pct = 100.0 * beyond.abs() / golden.held;
-            let mark = if golden.is_right() { "" } else { ": WRONG" };
-            writeln!(
-                formatter,
-                "  {:<10} {} held {held}, measured {measured}: error {error} {side} ({pct:.2} %){mark}",
-                golden.level, golden.statistic
-            )?;
+            writeln!(formatter, "  {:<10} {golden}", golden.level)?;
         }
         for doubt in &self.doubts {
             writeln!(formatter, "  in doubt   {doubt}")?;
