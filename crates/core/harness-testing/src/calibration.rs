@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use load::clock;
@@ -18,60 +18,6 @@ pub type Planned = (&'static str, &'static str, f64);
 pub fn in_turn<const N: usize>(delays: [(usize, u64); N]) -> Vec<Duration> {
     let each = delays.map(|(count, ms)| vec![Duration::from_millis(ms); count]);
     each.concat()
-}
-
-/// The planned delays of a server that a test plays.
-#[derive(Debug, Default)]
-pub struct Delays {
-    each: Vec<Duration>,
-    stall: Option<(u64, Duration)>,
-    /// End of the stall, and its actual duration, in nanoseconds.
-    stalled_until: AtomicU64,
-    stalled_ns: AtomicU64,
-}
-
-impl Delays {
-    /// Plans delays: request number k takes delay k modulo their number, or none if there is none. From the request with
-    /// the number in `stall` on, nothing is answered for that long.
-    #[must_use]
-    pub fn new(each: Vec<Duration>, stall: Option<(u64, Duration)>) -> Self {
-        Self {
-            each,
-            stall,
-            ..Self::default()
-        }
-    }
-
-    /// Waits as long as the request with this number should take, which came at `came`.
-    pub fn hold(&self, number: u64, came: u64) {
-        if let Some((_, stall)) = self.stall.filter(|(at, _)| *at == number) {
-            let until = came + stall.as_nanos() as u64;
-            self.stalled_until.store(until, Ordering::SeqCst);
-        }
-        let delay = self.each.get(number as usize % self.each.len().max(1));
-        sleep_until(came + delay.map_or(0, |delay| delay.as_nanos() as u64));
-        let until = self.stalled_until.load(Ordering::SeqCst);
-        if until > came {
-            sleep_until(until);
-            let stalled_ns = clock::now() - came;
-            self.stalled_ns.fetch_max(stalled_ns, Ordering::SeqCst);
-        }
-    }
-
-    /// Returns by how many ms the stall was longer than planned.
-    #[must_use]
-    pub fn excess_ms(&self) -> f64 {
-        let planned_ns = self.stall.map_or(0, |(_, stall)| stall.as_nanos() as u64);
-        let stalled_ns = self.stalled_ns.load(Ordering::SeqCst);
-        stalled_ns.saturating_sub(planned_ns) as f64 / 1e6
-    }
-}
-
-fn sleep_until(at: u64) {
-    while let Some(left) = at.checked_sub(clock::now()).filter(|left| *left > 0) {
-        // A planned delay, which is what the driver must measure.
-        std::thread::sleep(Duration::from_nanos(left));
-    }
 }
 
 /// Runs a driver until each figure was right in one of its runs. A busy machine delays peer and driver alike, but a wrong

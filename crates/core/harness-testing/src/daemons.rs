@@ -29,7 +29,8 @@ fn try_prepared(name: &str, serves: &str) -> Result<Option<Prepared>, DaemonErro
     }
 }
 
-/// Performs a check on every daemon that serves a protocol. A daemon whose tools are missing is reported as skipped.
+/// Performs a check on every daemon that serves a protocol. Null peers are left out: they support only the requests of the
+/// drivers. A daemon whose tools are missing is reported as skipped.
 ///
 /// # Panics
 /// A check failed, or there is no such daemon. The message has the errors of all daemons.
@@ -39,6 +40,7 @@ pub fn on_each<E: Display>(serves: &str, check: impl Fn(&Prepared) -> Result<(),
     let names: Vec<String> = all
         .into_iter()
         .filter(|(_, manifest)| manifest.serves.iter().any(|served| served == serves))
+        .filter(|(_, manifest)| manifest.program.as_deref() != Some("null-peer"))
         .map(|(name, _)| name)
         .collect();
     assert!(!names.is_empty(), "no daemon serves {serves}");

@@ -17,6 +17,7 @@ use load::driver::Cancellation;
 use load::net::write_buffer::WriteBuffer;
 use load::reactor::Reactor;
 use load::slots::{Id, Slots};
+use peer_kit::held::Held;
 
 mod delays;
 mod frames;
@@ -26,6 +27,7 @@ mod queues;
 mod script;
 mod stream;
 
+pub use peer_kit::delays::{Delays, Stall};
 pub use script::{Fault, Mode, Script};
 
 use queues::Queues;
@@ -112,24 +114,13 @@ impl Drop for NullBroker {
     }
 }
 
-/// Serves on an address until the process is signalled; prints the address on stdout.
+/// Serves until the end is requested. Returns the record of the messages, each until its confirm, or until its delivery if
+/// its channel does not confirm.
 ///
 /// # Errors
 /// A failed system call.
-pub fn serve(address: SocketAddr, mode: Mode) -> io::Result<()> {
-    let listener = TcpListener::bind(address)?;
-    harness::output::print(&format!("listening on {}", listener.local_addr()?))?;
-    let script = Script {
-        mode,
-        ..Script::default()
-    };
-    Broker::new(
-        listener,
-        script,
-        Arc::new(Cancellation::new()?),
-        Arc::default(),
-    )?
-    .run()
+pub fn serve(listener: TcpListener, script: Script, end: Arc<Cancellation>) -> io::Result<Held> {
+    Broker::new(listener, script, end, Arc::default())?.run()
 }
 
 /// A connection.
@@ -153,8 +144,8 @@ struct Channel {
     published: u64,
     /// Messages that were confirmed or refused.
     confirmed: u64,
-    /// Messages with delayed confirms, and when they are due.
-    unconfirmed: std::collections::VecDeque<(u64, u64)>,
+    /// Messages that are not yet confirmed, if it confirms.
+    unconfirmed: std::collections::VecDeque<delays::Unconfirmed>,
     prefetch: u64,
     /// The queue and the tag of its consumer, and true if it acknowledges nothing.
     consumes: Option<(String, String, bool)>,
@@ -174,6 +165,10 @@ struct Channel {
 struct Broker {
     listener: TcpListener,
     script: Arc<Script>,
+    delays: Delays,
+    held: Held,
+    /// The time of the last read, nanoseconds of CLOCK_MONOTONIC.
+    read_at: u64,
     stop: Arc<Cancellation>,
     taken: Arc<AtomicU64>,
     stalled: Arc<AtomicU64>,
@@ -196,7 +191,7 @@ struct Broker {
 impl Broker {
     fn new(
         listener: TcpListener,
-        script: Script,
+        mut script: Script,
         stop: Arc<Cancellation>,
         taken: Arc<AtomicU64>,
     ) -> io::Result<Self> {
@@ -210,7 +205,10 @@ impl Broker {
             .extend(declared.map(|name| (name, queues::Queue::default())));
         Ok(Self {
             listener,
+            delays: std::mem::take(&mut script.delays),
             script: Arc::new(script),
+            held: Held::default(),
+            read_at: 0,
             stop,
             taken,
             stalled: Arc::default(),
@@ -226,7 +224,7 @@ impl Broker {
         })
     }
 
-    fn run(mut self) -> io::Result<()> {
+    fn run(mut self) -> io::Result<Held> {
         while self.stop.deadline().is_none() {
             let now = clock::now();
             let until = self.queues.due().min(self.blocked.unwrap_or(u64::MAX));
@@ -262,7 +260,7 @@ impl Broker {
                 std::thread::sleep(HALTED);
             }
         }
-        Ok(())
+        Ok(self.held)
     }
 
     /// Sends heartbeats on open connections twice in an interval; returns when the next are due.
@@ -314,7 +312,10 @@ impl Broker {
         peer.unread.clear();
         match (&peer.stream).read(&mut buffer[carried..]) {
             Ok(0) => self.disconnect(id),
-            Ok(octets) => self.parse_frames(id, &buffer[..carried + octets]),
+            Ok(octets) => {
+                self.read_at = clock::now();
+                self.parse_frames(id, &buffer[..carried + octets]);
+            }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 peer.unread.extend_from_slice(&buffer[..carried]);
             }
@@ -359,6 +360,9 @@ impl Broker {
         }
         if written.is_err() {
             return self.disconnect(id);
+        }
+        if self.held.has_unwritten() {
+            self.held.written(clock::now());
         }
         let is_full = !peer.output.is_empty();
         let closing = peer.closing && !is_full;

@@ -32,6 +32,8 @@ impl Broker {
         channel.published += 1;
         if discards {
             self.taken.fetch_add(1, Ordering::Relaxed);
+            let (due, _) = self.plan(0);
+            self.confirm_from(id, number, due);
         } else {
             channel.publish = frames::publish(payload);
         }
@@ -81,7 +83,8 @@ impl Broker {
             return;
         };
         self.stall(index, &publish.body);
-        self.confirm_later(id, number, index);
+        let (confirm_due, due) = self.plan(index);
+        let confirms = self.confirm_from(id, number, confirm_due);
         let script = Arc::clone(&self.script);
         let has = |fault| script.has(index, fault);
         if has(Fault::Forget) {
@@ -117,7 +120,8 @@ impl Broker {
                     header: publish.header,
                     body: publish.body,
                     redelivered: has(Fault::Mark),
-                    due: script.due(index),
+                    due,
+                    read_at: Some(self.read_at).filter(|_| !confirms),
                 };
                 put(queue, message, &script, index);
             }
@@ -186,7 +190,6 @@ impl Broker {
         if self.withholds || (self.script.confirms_consumed && !self.is_consumed()) {
             return;
         }
-        let delayed = !self.script.confirm_after.is_empty();
         let mut answers = Vec::new();
         let ids: Vec<Id> = self.peers.iter().map(|(id, _)| id).collect();
         for id in ids {
@@ -195,12 +198,7 @@ impl Broker {
             };
             answers.clear();
             for (number, channel) in &mut peer.channels {
-                // An incomplete message is not yet confirmed.
-                let whole = if delayed {
-                    channel.confirmable(now)
-                } else {
-                    channel.published - u64::from(channel.publish.is_some())
-                };
+                let whole = channel.confirmable(now, &mut self.held);
                 if channel.confirms && channel.confirmed < whole {
                     frames::confirm(*number, whole, true, &mut answers);
                     channel.confirmed = whole;
@@ -279,9 +277,13 @@ impl Broker {
                     break;
                 };
                 let queued = self.queues.by_name.get_mut(queue);
-                let Some(message) = queued.and_then(|queue| next(queue, now)) else {
+                let Some(mut message) = queued.and_then(|queue| next(queue, now)) else {
                     break;
                 };
+                message
+                    .read_at
+                    .take()
+                    .inspect(|read_at| self.held.answer(*read_at));
                 channel.delivered += 1;
                 let tag = channel.delivered;
                 frames::deliver(*number, consumer, tag, message.redelivered, queue, output);

@@ -220,9 +220,13 @@ impl Broker {
             basic::AMQPMethod::Get(get) => {
                 let name = get.queue.to_string();
                 let queue = self.queues.by_name.get_mut(&name)?;
-                let Some(message) = next(queue, clock::now()) else {
+                let Some(mut message) = next(queue, clock::now()) else {
                     return Some(basic::AMQPMethod::GetEmpty(basic::GetEmpty {}));
                 };
+                message
+                    .read_at
+                    .take()
+                    .inspect(|read_at| self.held.answer(*read_at));
                 let left = queue.messages.len() as u32;
                 let channel = self.channel(id, number)?;
                 channel.delivered += 1;

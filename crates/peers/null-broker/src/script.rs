@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use super::Delays;
+
 /// The broker's handling of messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
 pub enum Mode {
@@ -85,6 +87,9 @@ pub struct Script {
     pub deliver_after: Vec<Duration>,
     /// Delay of each confirm; the list repeats from its beginning. Confirms of a channel stay in order.
     pub confirm_after: Vec<Duration>,
+    /// Delay of each message: its confirm and its delivery are due at the same time. With it, the two lists above have no
+    /// effect.
+    pub delays: Delays,
     /// Messages at which the whole broker stalls for this time.
     pub stall: Vec<(u64, Duration)>,
 }

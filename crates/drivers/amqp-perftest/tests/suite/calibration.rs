@@ -5,7 +5,7 @@ use std::time::Duration;
 use harness_testing::calibration::{Planned, calibrate, in_turn, lateness};
 use harness_testing::program::Program;
 use harness_testing::result::ResultFile;
-use null_broker::{NullBroker, Script};
+use null_broker::{Delays, NullBroker, Script, Stall};
 
 /// Ten producers with a queue and a consumer each, so that none is delayed by another.
 const LOAD: [&str; 10] = [
@@ -57,6 +57,25 @@ fn delayed() -> Case {
             ("end_to_end", "p90_ns", 100.0),
             ("end_to_end", "p99_ns", 220.0),
         ],
+    }
+}
+
+/// The same, but each message is confirmed and delivered after one delay: 20, 80 or 200 ms.
+fn delayed_alike() -> Case {
+    Case {
+        script: Script {
+            delays: Delays::new(&in_turn([(83, 20), (15, 80), (2, 200)]), Stall::default()),
+            ..Script::default()
+        },
+        planned: &[
+            ("confirm", "p50_ns", 20.0),
+            ("confirm", "p90_ns", 80.0),
+            ("confirm", "p99_ns", 200.0),
+            ("end_to_end", "p50_ns", 20.0),
+            ("end_to_end", "p90_ns", 80.0),
+            ("end_to_end", "p99_ns", 200.0),
+        ],
+        ..delayed()
     }
 }
 
@@ -138,6 +157,11 @@ fn known_delays_of_confirms_and_deliveries_come_out_with_frames_by_hand() {
 #[test]
 fn known_delays_of_confirms_and_deliveries_come_out_with_lapin() {
     calibrates("lapin", delayed);
+}
+
+#[test]
+fn one_delay_of_a_message_comes_out_in_its_confirm_and_in_its_delivery() {
+    calibrates("wire", delayed_alike);
 }
 
 #[test]

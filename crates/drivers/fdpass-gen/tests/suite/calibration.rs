@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
-use harness_testing::calibration::{Planned, calibrate, lateness};
+use fdpass_client::handoff::SocketType;
+use harness_testing::calibration::{Planned, calibrate, in_turn, lateness};
 use harness_testing::result::ResultFile;
 use nix::sys::socket::SockType;
+use null_peer::{Delays, Peer, Stall};
 
 use crate::drive::drive;
 use crate::target::{HEAD, Step, Target, close, record, write};
@@ -83,6 +85,33 @@ fn known_delays_and_an_injected_stall_come_out_as_exactly_as_the_machine_wakes_t
         assert_eq!(target.stop(), STREAMS + 1, "attempt {attempt}");
         assert_eq!(json["connections_completed"], STREAMS);
         assert_eq!(json["errors"]["timeout"], 0);
+        let right = move |planned: f64| {
+            let allowed = f64::max(1.0, planned * 0.01).max(WAKES * late);
+            planned - allowed..=planned + allowed
+        };
+        Some((ResultFile(json["result"].take()), right))
+    });
+}
+
+/// Of each hundred streams, 83 come after 20 ms, 15 after 80 ms and 2 after 200 ms, each at once and whole.
+#[test]
+fn known_delays_of_the_null_peer_come_out() {
+    let planned = [
+        ("first_byte", "p50_ns", 20.0),
+        ("first_byte", "p90_ns", 80.0),
+        ("first_byte", "p99_ns", 200.0),
+        ("stream", "p50_ns", 20.0),
+        ("stream", "p99_ns", 200.0),
+    ];
+    let delays = Delays::new(&in_turn([(83, 20), (15, 80), (2, 200)]), Stall::default());
+    calibrate(8, &planned, |_| {
+        let folder = tempfile::tempdir().unwrap();
+        let socket = folder.path().join("s");
+        let peer = Peer::fdpass(&socket, SocketType::Auto, 3).unwrap();
+        let _peer = peer.start(delays.clone()).unwrap();
+        let load = ["--connections", "300", "--ramp-up", "3s", "--quiet"];
+        let (late, (_, mut json)) = lateness(|| drive(folder.path(), &socket, &load));
+        assert_eq!(json["connections_completed"], 300);
         let right = move |planned: f64| {
             let allowed = f64::max(1.0, planned * 0.01).max(WAKES * late);
             planned - allowed..=planned + allowed

@@ -1,26 +1,11 @@
 //! Calibration against a server whose delays are known: computed percentiles, and one stall.
 
-use std::net::TcpStream;
-use std::sync::Arc;
 use std::time::Duration;
 
-use harness_testing::calibration::{Delays, Planned, calibrate, in_turn, lateness};
-use harness_testing::peer;
+use harness_testing::calibration::{Planned, calibrate, in_turn, lateness};
 use harness_testing::program::Program;
 use harness_testing::result::ResultFile;
-use load::clock;
-
-use crate::servers::{OK, answer_each};
-
-/// Answers `GET /NUMBER` until the client leaves.
-fn answer(stream: TcpStream, delays: &Delays) -> Option<()> {
-    answer_each(stream, |request| {
-        let came = clock::now();
-        let number = request.split(['/', ' ']).nth(2).unwrap();
-        delays.hold(number.parse().unwrap(), came);
-        OK
-    })
-}
+use null_peer::{Delays, Peer, Stall};
 
 /// A planned run with its expected result.
 struct Case {
@@ -34,7 +19,7 @@ struct Case {
 /// Of each hundred requests, 83 take 20 ms, 15 take 80 ms and 2 take 200 ms: p50, p90 and p99 lie in the middle of
 /// their group. There are more connections than are ever busy, so that no request waits for one.
 const DELAYED: Case = Case {
-    delays: || Delays::new(in_turn([(83, 20), (15, 80), (2, 200)]), None),
+    delays: || Delays::new(&in_turn([(83, 20), (15, 80), (2, 200)]), Stall::default()),
     arguments: &["-R", "100", "-d", "3s", "-c", "40", "--phases"],
     requests: 300,
     planned: &[
@@ -48,12 +33,12 @@ const DELAYED: Case = Case {
     ],
 };
 
-/// At 100/s over four connections, nothing is answered for 1 s from request number 100 on. A hundred requests are due
-/// within it, 10 ms apart: their times are 1000, 990, … 10 ms. The 305 others take next to no time, so that of 405 the
-/// 365th is the 60th of those hundred. The service time starts when a request is sent, and only shows the four that
-/// were sent: a tool that measures from there would show a p95 of nothing.
+/// At 100/s over four connections, nothing is answered for 1 s, from 2 s after the first request of the check on. A
+/// hundred requests are due within it, 10 ms apart: their times are 1000, 990, … 10 ms, or up to 10 ms less. The 305
+/// others take next to no time, so that of 405 the 365th is the 60th of those hundred. The service time starts when a
+/// request is sent, and only shows the four that were sent: a tool that measures from there would show a p95 of nothing.
 const STALLED: Case = Case {
-    delays: || Delays::new(Vec::new(), Some((100, Duration::from_secs(1)))),
+    delays: || Delays::new(&[], STALL),
     arguments: &["-R", "100", "-d", "4050ms", "-c", "4"],
     requests: 405,
     planned: &[
@@ -66,22 +51,27 @@ const STALLED: Case = Case {
     ],
 };
 
+const STALL: Stall = Stall {
+    after: Duration::from_secs(2),
+    length: Duration::from_secs(1),
+};
+
 /// Runs the program on a server with these delays; returns its result, and by how many ms the stall was longer than
 /// planned.
 fn run(case: &Case, engine: &str) -> (ResultFile, f64) {
-    let delays = Arc::new((case.delays)());
-    let address = peer::serve({
-        let delays = Arc::clone(&delays);
-        move |stream| answer(stream, &delays)
-    });
+    let peer = Peer::http(([127, 0, 0, 1], 0).into()).unwrap();
+    let address = peer.address().unwrap();
+    let peer = peer.start((case.delays)()).unwrap();
     let load = ["--warmup", "0s", "--threads", "1", "--quiet"];
     let run = Program::new(env!("CARGO_BIN_EXE_http-load"))
         .args(load)
         .args(["--engine", engine])
         .args(case.arguments)
-        .args([format!("http://{address}/{{id}}")])
+        .args([format!("http://{address}/1kb.txt")])
         .run();
-    (run.result, delays.excess_ms())
+    let longest = peer.stop().unwrap().longest();
+    let longer = longest.saturating_sub(STALL.length);
+    (run.result, longer.as_secs_f64() * 1e3)
 }
 
 /// Threads that are woken before a request ends: the driver when it is due, the server when it comes and when its delay

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod benchmark;
+mod calibration;
 mod calls;
 mod divided;
 mod left_over;

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use harness_testing::calibration::Delays;
 use harness_testing::program::Program;
 
 use crate::server::{Script, Server, Wrong};
@@ -125,7 +124,7 @@ fn a_heartbeat_that_is_not_answered_times_out() {
 fn a_closed_loop_waits_for_each_acknowledgement() {
     // With 80 ms until the acknowledgement and 20 ms after it, each user sends at most 20 heartbeats in 2 s, not 100.
     let script = Script {
-        delays: Delays::new(vec![Duration::from_millis(80)], None).into(),
+        delay: Duration::from_millis(80),
         ..Script::default()
     };
     let closed = ["--loop", "closed", "--heartbeats-per-sec", "50"];

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
-use harness_testing::calibration::Delays;
 use harness_testing::peer;
 use load::clock;
 use serde_json::{Value, json};
@@ -84,8 +84,8 @@ pub(crate) enum Wrong {
 #[derive(Debug, Default)]
 pub(crate) struct Script {
     pub(crate) wrong: Option<Wrong>,
-    /// The delays until heartbeats are carried out.
-    pub(crate) delays: Arc<Delays>,
+    /// The delay until a heartbeat is carried out.
+    pub(crate) delay: Duration,
     /// True if answers and events have no `seq`, as the model's.
     pub(crate) is_unnumbered: bool,
     /// The `auth` object without which the namespace refuses a connection.
@@ -232,16 +232,16 @@ fn request(
     stream: &mut TcpStream,
     state: &Mutex<State>,
 ) -> Option<()> {
-    let came = clock::now();
     let (id, arguments) = text.split_at(text.find('[')?);
     let arguments: Value = serde_json::from_str(arguments).ok()?;
     if arguments[0] == "presence:heartbeat" {
-        let (delays, number) = {
+        let delay = {
             let mut state = state.lock().unwrap();
             state.heartbeats += 1;
-            (Arc::clone(&state.script.delays), state.heartbeats - 1)
+            state.script.delay
         };
-        delays.hold(number, came);
+        // A planned delay, which is what the driver must measure.
+        std::thread::sleep(delay);
     }
     let mut state = state.lock().unwrap();
     if state.script.has_no_rooms {
