@@ -11,9 +11,18 @@ use measure::units::{self, Unit};
 use measure::warning::{Kind, Severity, Verdict};
 use serde::Deserialize;
 
+use crate::project::listed;
+
 /// The level at a low rate, and the one of a closed loop. In the others, the peer answers when planned.
 const FLOOR: &str = "floor";
 const CEILING: &str = "ceiling";
+/// Warnings about a driver that is full.
+const OF_A_FULL_DRIVER: [Kind; 4] = [
+    Kind::GeneratorCpuBound,
+    Kind::GeneratorLate,
+    Kind::Missed,
+    Kind::SharedCpus,
+];
 /// Error beyond the floor that is accepted: the larger of a share of the time and a constant.
 const ERROR_SHARE: f64 = 0.01;
 const ERROR_NS: f64 = 50_000.0;
@@ -92,7 +101,7 @@ impl fmt::Display for Golden {
         let side = if error < 0.0 { "below" } else { "above" };
         let (error, pct) = (short(error.abs()), 100.0 * error.abs() / self.held);
         let mark = if self.is_right() { "" } else { ": WRONG" };
-        write!(formatter, "{error} {side} it ({pct:.2} %){mark}")
+        write!(formatter, "{error} {side} it ({pct:.1} %){mark}")
     }
 }
 
@@ -181,14 +190,16 @@ fn compare<'a>(
         })
 }
 
-/// Returns the first warning above a note. A closed loop is meant to fill the driver.
+/// Returns the verdict on a run with its reasons, unless it is VALID. At the highest rate, the driver is meant to be full.
 fn doubt(level: &Level) -> Option<String> {
-    let is_meant = |kind| level.name == CEILING && kind == Kind::GeneratorCpuBound;
-    let mut warnings = level.result.warnings.iter();
-    let warning =
-        warnings.find(|warning| warning.severity > Severity::Note && !is_meant(warning.kind))?;
-    let first = warning.message.lines().next().unwrap_or_default();
-    Some(format!("{}: {first}", level.name))
+    let is_meant = |kind| level.name == CEILING && OF_A_FULL_DRIVER.contains(&kind);
+    let warnings = level.result.warnings.iter();
+    let reasons = warnings
+        .filter(|warning| warning.severity > Severity::Note && !is_meant(warning.kind))
+        .map(|warning| format!("{:?}", warning.kind));
+    let reasons: Vec<String> = reasons.collect();
+    let verdict = level.result.verdict;
+    (!reasons.is_empty()).then(|| format!("{}: {verdict}: {}", level.name, listed(reasons)))
 }
 
 impl fmt::Display for Evaluation<'_> {

@@ -56,12 +56,18 @@ fn figures_stand_beside_what_driver_and_machine_need_alone() {
     let screen = render("terminal", std::slice::from_ref(&result));
     let latency = screen.split("  memory").next().unwrap();
     let latency = &latency[latency.find("  latency").unwrap()..];
-    assert_snapshot!(latency, @"");
+    assert_snapshot!(latency, @"
+    latency   TTFB p50 169 µs, of which 90.0 µs is driver and machine, p99 375 µs,
+              max 381 µs
+    ");
     let whole = render("markdown", std::slice::from_ref(&result));
     let of_calibration = whole
         .lines()
         .filter(|line| line.contains("alone") || line.contains("calibration"));
-    assert_snapshot!(of_calibration.collect::<Vec<_>>().join("\n"), @"");
+    assert_snapshot!(of_calibration.collect::<Vec<_>>().join("\n"), @"
+    - **calibration:** first_byte p50 90.0 µs, p99 150 µs, at most 60,000 operations/s (driver full), 12.3 µs of its CPU time each, measured 2026-01-30T09:00:00.000Z
+    | first_byte: driver and machine alone | 4,000 | 90.0 µs | – | – | – | 150 µs | – | – |
+    ");
     let page = render("html", std::slice::from_ref(&result));
     assert_contains(
         &page,
@@ -73,7 +79,7 @@ fn figures_stand_beside_what_driver_and_machine_need_alone() {
     let rows = both
         .lines()
         .filter(|line| line.starts_with("| driver and machine alone"));
-    assert_snapshot!(rows.collect::<Vec<_>>().join("\n"), @"");
+    assert_snapshot!(rows.collect::<Vec<_>>().join("\n"), @"| driver and machine alone | TTFB | 4,000 | 0.0900 | – | – | – | 0.150 | – | – |");
 }
 
 #[test]
@@ -94,7 +100,7 @@ fn times_within_twice_the_floor_and_rates_above_half_of_the_ceiling_are_noted() 
     assert_eq!(noted(80_000, 150_000, 800.0), (Vec::new(), None));
     let (kinds, message) = noted(90_000, 150_000, 790.0);
     assert_eq!(kinds, [Kind::NearFloor, Kind::NearCeiling]);
-    assert_snapshot!(message.unwrap(), @"");
+    assert_snapshot!(message.unwrap(), @"within 2 × of the floor: first_byte p50 169 µs (floor 90.0 µs): mostly driver and machine");
     assert_eq!(noted(80_000, 190_000, 800.0).0, [Kind::NearFloor]);
     assert_eq!(Warning::of_calibration(&example::full()), []);
 }
