@@ -107,12 +107,6 @@ fn conclude(ran: &Ran) -> anyhow::Result<u8> {
                 .and_then(|log| Held::in_log(&log)),
         });
     }
-    for missed in &record.unreached {
-        output::note(&format!(
-            "Not measured: {}: {}",
-            missed.level, missed.reason
-        ));
-    }
     let Some(evaluation) = Evaluation::new(&levels) else {
         output::note(&format!("{}: nothing was measured", ran.folder.display()));
         return Ok(exit::most_severe([ran.code, exit::SUSPECT]));

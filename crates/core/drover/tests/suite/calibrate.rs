@@ -58,7 +58,7 @@ fn a_driver_is_calibrated_and_its_floor_is_stored_unless_the_machine_is_too_busy
         ],
     );
     let all = results(&out);
-    assert_eq!(all.len(), 5, "{all:?}");
+    assert_eq!(all.len(), 6, "{all:?}");
     let floor = all.iter().find(|path| path.iter().any(|it| it == "floor"));
     let floor = read(floor.unwrap());
     let stored = file(folder.path(), &floor);
@@ -91,7 +91,7 @@ fn run(driver: &Path, folder: &Path, more: &[&str]) -> (Value, String) {
     let mut run = command(driver, folder);
     run.args([
         "--daemon",
-        "http-daemon",
+        "null-http",
         "-R",
         "200",
         "-c",
