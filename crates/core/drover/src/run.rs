@@ -187,19 +187,8 @@ pub(crate) async fn run_each(
     for suite in &suites {
         let program = programs[&suite.driver.name].clone();
         let hosts = hosts.as_mut();
-        let mut runner = Runner::open(
-            suite,
-            program.clone(),
-            options,
-            hosts,
-            &progress,
-            &mut signals,
-        )?;
-        ran.push(Ran {
-            code: runner.run_all(&project).await?,
-            folder: runner.folder.path().to_owned(),
-            program,
-        });
+        let mut runner = Runner::open(suite, program, options, hosts, &progress, &mut signals)?;
+        ran.push(runner.run_all(&project).await?);
         if runner.interrupted {
             break;
         }
@@ -343,7 +332,7 @@ impl<'a> Runner<'a> {
     }
 
     /// Performs the remaining runs, and writes the report of all existing results, however the runs ended.
-    async fn run_all(&mut self, project: &Project) -> Result<u8, Failure> {
+    async fn run_all(&mut self, project: &Project) -> Result<Ran, Failure> {
         let ran = self.runs(project).await;
         self.progress.finish();
         let reported = self.report();
@@ -358,7 +347,11 @@ impl<'a> Runner<'a> {
         if let Some(worse) = &self.worse {
             self.progress.say(&format!("Worse: {worse}."));
         }
-        Ok(self.exit_code())
+        Ok(Ran {
+            code: self.exit_code(),
+            folder: self.folder.path().to_owned(),
+            program: self.program.clone(),
+        })
     }
 
     async fn runs(&mut self, project: &Project) -> anyhow::Result<()> {

@@ -57,7 +57,7 @@ struct Mode {
 }
 
 impl Mode {
-    fn of(run: &RunResult) -> Self {
+    fn from_run(run: &RunResult) -> Self {
         let setting = |name| run.plan["driver"][name].as_str().map(str::to_owned);
         let scheme = run.daemon.target.split_once("://");
         Self {
@@ -82,7 +82,7 @@ pub fn store(
     let build = Build::new(&floor.machine, program);
     let stored = Stored {
         build: build.with_context(|| format!("reading {}", program.display()))?,
-        mode: Mode::of(floor),
+        mode: Mode::from_run(floor),
         calibration,
     };
     let folder = path.parent().unwrap_or(&path);
@@ -95,7 +95,7 @@ pub fn store(
 pub(crate) fn of_run(run: &RunResult) -> Option<Calibration> {
     let stored = read(&run.driver, &run.machine)?;
     // Cheap first: the program is read whole.
-    let fits = stored.mode == Mode::of(run)
+    let fits = stored.mode == Mode::from_run(run)
         && run.isolation.is_none()
         && Build::new(&run.machine, Path::new("/proc/self/exe"))? == stored.build;
     fits.then_some(stored.calibration)

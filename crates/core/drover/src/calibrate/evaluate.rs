@@ -36,7 +36,7 @@ pub(super) struct Level {
     pub(super) held: Option<Held>,
 }
 
-/// How long a peer held its requests, by its own clock.
+/// The times for which a peer held its requests, by its own clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub(super) struct Held {
     p50_ns: u64,
@@ -112,8 +112,8 @@ pub(super) struct Evaluation<'a> {
     floor: &'a RunResult,
     series: String,
     golden: Vec<Golden>,
-    /// Doubts about runs, each with its level.
-    doubts: Vec<String>,
+    /// Verdicts on runs that are not VALID, each with its level and reasons.
+    warnings: Vec<String>,
 }
 
 impl<'a> Evaluation<'a> {
@@ -125,7 +125,7 @@ impl<'a> Evaluation<'a> {
         let calibration = Calibration::from_runs(floor, at(CEILING).map(|level| &level.result));
         let own = calibration.floor(&series)?;
         let mut golden = Vec::new();
-        let mut doubts: Vec<String> = levels.iter().filter_map(doubt).collect();
+        let mut warnings: Vec<String> = levels.iter().filter_map(verdict).collect();
         for level in levels
             .iter()
             .filter(|level| ![FLOOR, CEILING].contains(&&*level.name))
@@ -134,18 +134,18 @@ impl<'a> Evaluation<'a> {
                 (Some(held), Some(measured)) => {
                     golden.extend(compare(level, &held, &measured, own))
                 }
-                (None, _) => doubts.push(format!(
+                (None, _) => warnings.push(format!(
                     "{}: the peer kept no record of its delays",
                     level.name
                 )),
-                (_, None) => doubts.push(format!("{}: no {series} was measured", level.name)),
+                (_, None) => warnings.push(format!("{}: no {series} was measured", level.name)),
             }
         }
         Some(Self {
             floor,
             series,
             golden,
-            doubts,
+            warnings,
             calibration,
         })
     }
@@ -163,9 +163,9 @@ impl<'a> Evaluation<'a> {
         }
     }
 
-    /// Returns true if no run is in doubt and all known times were measured.
+    /// Returns true if no run is suspect and all known times were measured.
     pub(super) fn is_sound(&self) -> bool {
-        self.doubts.is_empty() && self.golden.iter().all(Golden::is_right)
+        self.warnings.is_empty() && self.golden.iter().all(Golden::is_right)
     }
 }
 
@@ -191,10 +191,10 @@ fn compare<'a>(
 }
 
 /// Returns the verdict on a run with its reasons, unless it is VALID. At the highest rate, the driver is meant to be full.
-fn doubt(level: &Level) -> Option<String> {
+fn verdict(level: &Level) -> Option<String> {
     let is_meant = |kind| level.name == CEILING && OF_A_FULL_DRIVER.contains(&kind);
-    let warnings = level.result.warnings.iter();
-    let reasons = warnings
+    let reasons = level.result.warnings.iter();
+    let reasons = reasons
         .filter(|warning| warning.severity > Severity::Note && !is_meant(warning.kind))
         .map(|warning| format!("{:?}", warning.kind));
     let reasons: Vec<String> = reasons.collect();
@@ -232,8 +232,8 @@ impl fmt::Display for Evaluation<'_> {
         for golden in &self.golden {
             writeln!(formatter, "  {:<10} {golden}", golden.level)?;
         }
-        for doubt in &self.doubts {
-            writeln!(formatter, "  in doubt   {doubt}")?;
+        for warning in &self.warnings {
+            writeln!(formatter, "  warning    {warning}")?;
         }
         Ok(())
     }

@@ -188,7 +188,7 @@ fn an_unknown_driver_is_refused_and_one_without_a_plan_is_named() {
 }
 
 #[test]
-fn runs_without_a_record_of_the_peer_are_in_doubt_and_a_failed_one_fails() {
+fn runs_without_a_record_of_the_peer_are_suspect_and_a_failed_one_fails() {
     let project = Project::new("[driver]\n");
     let plan = |driver: &str| {
         let plan = format!(
@@ -210,7 +210,7 @@ fn runs_without_a_record_of_the_peer_are_in_doubt_and_a_failed_one_fails() {
         &text,
         &[
             "floor      first_byte p50",
-            "in doubt   constant: the peer kept no record",
+            "warning    constant: the peer kept no record",
             "stored in ",
         ],
     );

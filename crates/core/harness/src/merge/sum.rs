@@ -262,7 +262,6 @@ fn shared(part: &RunResult) -> RunResult {
         wall_s: 0.0,
         commands: Vec::new(),
         isolation: Isolation::default(),
-        calibration: None,
         processes: 0,
         threads: 0,
         usage: Usage::default(),
