@@ -16,8 +16,9 @@ use crate::project::listed;
 /// The level at a low rate, and the one of a closed loop. In the others, the peer answers when planned.
 const FLOOR: &str = "floor";
 const CEILING: &str = "ceiling";
-/// Warnings about a driver that is full.
-const OF_A_FULL_DRIVER: [Kind; 4] = [
+/// Warnings about a driver that is full. It sees ends of operations late, so that Little's law does not hold.
+const OF_A_FULL_DRIVER: [Kind; 5] = [
+    Kind::Audit,
     Kind::GeneratorCpuBound,
     Kind::GeneratorLate,
     Kind::Missed,
