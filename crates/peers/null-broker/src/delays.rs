@@ -20,7 +20,8 @@ fn in_turn(list: &[Duration], message: u64) -> Option<Duration> {
 #[derive(Debug)]
 pub(super) struct Unconfirmed {
     tag: u64,
-    /// When it may be confirmed, and when it was read, nanoseconds of CLOCK_MONOTONIC; the first is 0 without a delay.
+    /// The times from which it may be confirmed, 0 without a delay, and at which it was read, nanoseconds of
+    /// CLOCK_MONOTONIC.
     due: u64,
     read_at: u64,
 }

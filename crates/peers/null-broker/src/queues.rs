@@ -10,7 +10,7 @@ pub(super) struct Message {
     pub(super) redelivered: bool,
     /// The time at which it may be delivered, nanoseconds of CLOCK_MONOTONIC.
     pub(super) due: u64,
-    /// When it was read, if its delivery is recorded.
+    /// The time at which it was read, if its delivery is recorded.
     pub(super) read_at: Option<u64>,
 }
 

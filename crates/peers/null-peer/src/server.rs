@@ -93,7 +93,7 @@ pub(crate) trait Protocol: Sized {
 struct Waiting<R> {
     id: Id,
     request: R,
-    /// When it was read; `None` if it is not recorded.
+    /// The time at which it was read; `None` if it is not recorded.
     read_at: Option<u64>,
 }
 
