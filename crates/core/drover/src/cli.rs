@@ -13,8 +13,8 @@ use measure::warning::Kind;
 
 use crate::folder::RESULTS;
 use crate::{
-    build, check, cluster, compare, doctor, exit, history, import, list, merge, report, run,
-    sample, suite_report, watch,
+    build, calibrate, check, cluster, compare, doctor, exit, history, import, list, merge, report,
+    run, sample, suite_report, watch,
 };
 
 /// Run drivers against daemons at several levels, with repetitions, and compare the results.
@@ -101,6 +101,12 @@ enum Command {
         #[arg(value_name = "NAME")]
         names: Vec<String>,
     },
+    /// Measure what each driver and this machine need by themselves, against a peer that does almost nothing
+    ///
+    /// Stores the floor of the times, the ceiling of the rate and the CPU time per operation, for this machine, kernel and
+    /// build. Later results have them, and their reports show them beside the figures. Checks besides that each driver
+    /// measures planned delays of the peer: a larger error than 1 % or 50 µs beyond the floor ends with exit code 3.
+    Calibrate(calibrate::CalibrateOptions),
     /// Check with each driver that the daemons of its protocol answer correctly
     Check {
         /// Check these daemons [default: all]
@@ -191,6 +197,9 @@ pub fn main(version: &'static str) -> ExitCode {
             .and_then(|runtime| runtime.block_on(sample::sample(&options))),
         Command::Cluster(engine) => cluster::run(engine),
         Command::Build { names } => build::build(&names),
+        Command::Calibrate(options) => launcher::runtime()
+            .map_err(Failure::from)
+            .and_then(|runtime| runtime.block_on(calibrate::run(&options))),
         Command::Check { names } => check::check(&names),
         Command::List { words, out } => list::list(&out, &words),
         Command::Doctor { plans, out } => examine(&plans, &out),
@@ -251,6 +260,7 @@ fn examine(plans: &[PathBuf], out: &Path) -> Result<u8, Failure> {
     if let Some(split) = doctor::split() {
         print(&split)?;
     }
+    print(&doctor::calibrated().map_err(Failure::Call)?)?;
     Ok(if found.is_empty() {
         exit::FINE
     } else {

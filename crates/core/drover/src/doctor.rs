@@ -13,10 +13,12 @@ use subject::manifest::Roots;
 
 use crate::project::Project;
 
+mod calibrated;
 mod needs;
 mod noise;
 mod split;
 
+pub(crate) use calibrated::calibrated;
 pub(crate) use needs::Needs;
 pub(crate) use split::split;
 

@@ -38,6 +38,27 @@ pub(crate) fn program(
     })
 }
 
+/// Returns the program of a driver if it is there: in a source checkout the one that was built last.
+pub(crate) fn find(driver: &KnownDriver) -> Option<PathBuf> {
+    let built =
+        |sources: &PathBuf| built_programs().unwrap_or_else(|| target(sources).join("release"));
+    match &driver.sources {
+        Some(sources) => Some(built(sources).join(&driver.name)).filter(|it| it.is_file()),
+        None => installed_program(&driver.name),
+    }
+}
+
+/// Checks that the program of a driver is there, unless it is built when it is needed.
+///
+/// # Errors
+/// It is not there; the error names the remedy.
+pub(crate) fn require(driver: &KnownDriver) -> anyhow::Result<()> {
+    if driver.sources.is_some() && built_programs().is_none() {
+        return Ok(());
+    }
+    program(driver, &mut |_| {}).map(drop)
+}
+
 fn built(driver: &str, folder: &Path) -> anyhow::Result<PathBuf> {
     let program = folder.join(driver);
     let problem = || {
@@ -91,9 +112,7 @@ fn build(driver: &str, root: &Path, on_step: &mut dyn FnMut(&Step<'_>)) -> anyho
         .stdout(Stdio::piped())
         .stderr(log.try_clone().context("creating a temporary file")?);
     let what = format!("building {}", driver);
-    // Cargo takes a relative path from its own folder.
-    let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
-    let target = root.join(target);
+    let target = target(root);
     let mut report = |elapsed, detail: &str| {
         on_step(&Step {
             what: &what,
@@ -115,6 +134,11 @@ fn build(driver: &str, root: &Path, on_step: &mut dyn FnMut(&Step<'_>)) -> anyho
     }
     executable(&String::from_utf8_lossy(&output.stdout), driver)
         .with_context(|| format!("`{shown}` produced no program of that name"))
+}
+
+/// Returns the folder of what cargo builds from a checkout. Cargo takes a relative path from its own folder.
+fn target(root: &Path) -> PathBuf {
+    root.join(std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into()))
 }
 
 /// Returns the whole content of a file, from its begin.

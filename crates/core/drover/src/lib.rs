@@ -9,6 +9,7 @@ pub mod tool_output;
 
 mod against;
 mod build;
+mod calibrate;
 mod check;
 mod child;
 mod cluster;

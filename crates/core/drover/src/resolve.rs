@@ -25,7 +25,7 @@ use crate::project::{self, Project, listed};
 const LEAST_AGAINST: u32 = 5;
 
 /// Overrides of a plan's suite from the command line.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub(crate) struct Overrides {
     /// Run these daemons instead of the plan's
     #[arg(long = "daemon", value_name = "NAME,…", value_delimiter = ',')]
@@ -117,6 +117,14 @@ pub(crate) struct Suite {
 }
 
 impl Overrides {
+    /// Returns overrides of these fields of the plan alone.
+    pub(crate) fn with_settings(set: Vec<String>) -> Self {
+        Self {
+            set,
+            ..Self::default()
+        }
+    }
+
     /// Returns the CPUs and limits of all runs.
     fn isolation(&self, placement: Option<&Placement>) -> anyhow::Result<Isolation> {
         let isolation = self.isolation.checked(true)?;

@@ -68,9 +68,43 @@ pub(crate) struct SuiteOptions {
     /// level and run
     #[arg(long, value_name = "ADDR", value_parser = harness::cli::socket_address)]
     pub(crate) metrics_addr: Option<SocketAddr>,
+    /// True if another command prints the end.
+    #[arg(skip)]
+    is_silent: bool,
+}
+
+/// A suite that was run.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    /// The exit code of its runs.
+    pub(crate) code: u8,
+    pub(crate) folder: PathBuf,
+    /// The driver's program.
+    pub(crate) program: PathBuf,
 }
 
 impl SuiteOptions {
+    /// Returns the options of another command, which runs whole plans from their beginning and prints the end.
+    pub(crate) fn of_plans(
+        plans: Vec<PathBuf>,
+        out: PathBuf,
+        set: Vec<String>,
+        force: bool,
+    ) -> Self {
+        Self {
+            plans,
+            overrides: Overrides::with_settings(set),
+            out,
+            fresh: true,
+            force,
+            no_wait: false,
+            fail_on: None,
+            full: false,
+            metrics_addr: None,
+            is_silent: true,
+        }
+    }
+
     /// Returns the options that each driver gets in every run.
     fn of_driver(&self, suite: &Suite) -> Vec<String> {
         let address = self.metrics_addr.iter();
@@ -87,6 +121,21 @@ pub(crate) async fn run(
     options: &SuiteOptions,
     placement: Option<&Placement>,
 ) -> Result<u8, Failure> {
+    let ran = run_each(options, placement).await?;
+    Ok(match ran.as_slice() {
+        [] => exit::SUSPECT,
+        ran => exit::most_severe(ran.iter().map(|ran| ran.code)),
+    })
+}
+
+/// Runs suites one after the other, until a signal asks to end. Returns those that have begun.
+///
+/// # Errors
+/// A problem that keeps a suite from beginning.
+pub(crate) async fn run_each(
+    options: &SuiteOptions,
+    placement: Option<&Placement>,
+) -> Result<Vec<Ran>, Failure> {
     let project = Project::find().map_err(Failure::Call)?;
     let read = |plan: &PathBuf| Suite::read(&project, plan, &options.overrides, placement);
     let suites: Vec<Suite> = options
@@ -133,17 +182,17 @@ pub(crate) async fn run(
             return Ok(interrupted(&progress));
         }
     }
-    let mut codes = Vec::new();
+    let mut ran = Vec::new();
     for suite in &suites {
         let program = programs[&suite.driver.name].clone();
         let hosts = hosts.as_mut();
         let mut runner = Runner::open(suite, program, options, hosts, &progress, &mut signals)?;
-        codes.push(runner.run_all(&project).await?);
+        ran.push(runner.run_all(&project).await?);
         if runner.interrupted {
             break;
         }
     }
-    Ok(exit::most_severe(codes))
+    Ok(ran)
 }
 
 /// Takes the lock of this machine, which `--force` does without. The outer value is absent after a signal.
@@ -163,9 +212,9 @@ async fn lock(
 }
 
 /// Reports an end before the first run.
-fn interrupted(progress: &Progress) -> u8 {
+fn interrupted(progress: &Progress) -> Vec<Ran> {
     progress.say("Interrupted before the first run: nothing was measured.");
-    exit::SUSPECT
+    Vec::new()
 }
 
 /// Returns the program of each required driver, built once; `None` after a signal.
@@ -213,6 +262,7 @@ struct Runner<'a> {
     worse: Option<String>,
     /// True if the whole report is printed at the end.
     full: bool,
+    is_silent: bool,
     /// Further options of the driver.
     further: Vec<String>,
 }
@@ -275,12 +325,13 @@ impl<'a> Runner<'a> {
             fail_on: options.fail_on.clone(),
             worse: None,
             full: options.full,
+            is_silent: options.is_silent,
             further: options.of_driver(suite),
         })
     }
 
     /// Performs the remaining runs, and writes the report of all existing results, however the runs ended.
-    async fn run_all(&mut self, project: &Project) -> Result<u8, Failure> {
+    async fn run_all(&mut self, project: &Project) -> Result<Ran, Failure> {
         let ran = self.runs(project).await;
         self.progress.finish();
         let reported = self.report();
@@ -295,7 +346,11 @@ impl<'a> Runner<'a> {
         if let Some(worse) = &self.worse {
             self.progress.say(&format!("Worse: {worse}."));
         }
-        Ok(self.exit_code())
+        Ok(Ran {
+            code: self.exit_code(),
+            folder: self.folder.path().to_owned(),
+            program: self.program.clone(),
+        })
     }
 
     async fn runs(&mut self, project: &Project) -> anyhow::Result<()> {
@@ -569,6 +624,9 @@ impl<'a> Runner<'a> {
     fn report(&self) -> anyhow::Result<()> {
         let suite = suite_report::read_folder(self.folder.path())?;
         let [.., page] = suite_report::write(self.folder.path(), &suite)?;
+        if self.is_silent {
+            return Ok(());
+        }
         let format = if self.full {
             Format::full()
         } else {

@@ -5,6 +5,7 @@
 //! that daemon and machine can hold the load, [`run`] makes one result of it all, and [`store`] keeps it, with a [`page`] beside it. Apart from
 //! runs, [`verify`] tests the answers of daemons.
 
+pub mod calibration;
 pub mod cli;
 pub mod command_line;
 pub mod divided;

@@ -9,6 +9,7 @@
 )]
 
 pub mod audit;
+pub mod calibration;
 pub mod capacity;
 pub mod change;
 mod connection_memory;

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::calibration::Calibration;
 use crate::disturbance::{Disturbance, Stalls};
 pub use crate::growth::Trend;
 use crate::imported::Imported;
@@ -76,6 +77,9 @@ pub struct RunResult {
     /// Number of CPU samples that were taken of each side, `daemon` or `driver`; absent if none were to be taken.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub cpu_samples: BTreeMap<String, u64>,
+    /// The driver's own times and rate on the machine, if this build of it was calibrated there (`drover calibrate`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub calibration: Option<Calibration>,
     /// Trustworthiness of the figures: the most severe of `warnings`.
     pub verdict: Verdict,
     /// Reasons to doubt the figures.

@@ -89,6 +89,10 @@ pub enum Kind {
     WarmupFailed,
     /// Response times drifted, jumped or paused regularly although the planned load stayed the same.
     NoSteadyState,
+    /// Times are within twice the driver's own, by its calibration.
+    NearFloor,
+    /// The rate is above half of the driver's highest, by its calibration.
+    NearCeiling,
     /// A threshold limits a counter that the driver does not know. Older versions accepted it.
     NeverCounted,
     /// Shards of a divided run have no result.
@@ -153,6 +157,8 @@ impl Kind {
             Self::WarmupBacklog => ("warm-up's backlog", Effect, Whole),
             Self::WarmupFailed => ("failures in the warm-up", Effect, Whole),
             Self::NoSteadyState => ("no steady state", Effect, Whole),
+            Self::NearFloor => ("near the floor", Effect, Whole),
+            Self::NearCeiling => ("near the ceiling", Effect, Whole),
             Self::NeverCounted => ("unknown counters", Effect, Whole),
             Self::ShardsMissing => ("missing shards", Cause, Whole),
             Self::ShardsApart => ("shards apart", Effect, Part),

@@ -6,6 +6,7 @@ mod action;
 mod against;
 mod beginnings;
 mod builds;
+mod calibrate;
 mod calls;
 mod capacity;
 mod docs;

@@ -9,7 +9,7 @@ use measure::result::{AuditInputs, OpeningTime, Operations, RunResult, Second, S
 use measure::tally::Tally;
 use measure::threshold::Threshold;
 use measure::throughput::{Offer, Throughput};
-use measure::warning::EndedBy;
+use measure::warning::{EndedBy, Warning};
 
 use super::scrape::Counted;
 use super::warnings::{compared, raise};
@@ -130,6 +130,8 @@ pub(crate) fn conclude<D: Driver>(
     let response = &D::SPEC.series[description.response.0].name;
     let unsteady = result.unsteady(response);
     result.warnings.extend(unsteady);
+    let near = Warning::of_calibration(&result);
+    result.warnings.extend(near);
     audit::judge(&mut result);
     Threshold::judge_all(&observed.thresholds, &mut result);
     redact::result(&mut result);

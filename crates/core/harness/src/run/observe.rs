@@ -14,6 +14,7 @@ use super::daemons::Daemons;
 use super::running_load::RunningLoad;
 use super::warnings::slowest_ns;
 use super::{Ended, Prepared, Started};
+use crate::calibration;
 use crate::command_line::commands;
 use crate::part::Part;
 use crate::store;
@@ -121,7 +122,10 @@ fn facts<D: Driver>(
     // The seconds of opening and warm-up are in no figure.
     let warmup_s = (phases.measure - phases.origin) as f64 / 1e9;
     let (usage, services, resources) = started.monitor.summary(phases.origin, warmup_s, seconds);
-    RunResult {
+    // Of a daemon on another machine, the network is the larger part.
+    let is_local = prepared.listeners.iter().all(Result::is_ok);
+    let is_alone = matches!(settings.part, Part::Whole) && is_local;
+    let result = RunResult {
         schema: SCHEMA,
         run_id: settings.part.run_id(start),
         driver: D::SPEC.driver.clone().into_owned(),
@@ -150,6 +154,10 @@ fn facts<D: Driver>(
         faults: started.faults.done,
         answer: prepared.checked.answer.take(),
         ..RunResult::default()
+    };
+    RunResult {
+        calibration: is_alone.then(|| calibration::of_run(&result)).flatten(),
+        ..result
     }
 }
 

@@ -1,12 +1,17 @@
 //! Facts about a run in words: its daemon, its machine, its driver and its time.
 
 use super::plain;
+use crate::calibration::headline;
 use crate::machine::Machine;
 use crate::result::{Answer, RunResult};
 use crate::units;
+use crate::warning::Verdict;
 
 /// Label of a command line. Formats show its text as code, to be copied.
 pub(super) const COMMAND: &str = "command";
+
+/// Label of the driver's own times and rate on the machine.
+pub(super) const CALIBRATION: &str = "calibration";
 
 /// Describes one run: the plan, the daemon, the machine, the driver and the time.
 pub(super) fn run(result: &RunResult) -> Vec<(&'static str, String)> {
@@ -24,6 +29,7 @@ pub(super) fn run(result: &RunResult) -> Vec<(&'static str, String)> {
         ("run", run),
     ];
     facts.extend(isolation(result).map(|text| ("isolation", text)));
+    facts.extend(calibration(result).map(|text| (CALIBRATION, text)));
     let commands = result.commands.iter();
     facts.extend(commands.map(|command| (COMMAND, plain(command))));
     facts
@@ -82,6 +88,39 @@ pub(super) fn driver(result: &RunResult) -> String {
 /// Describes the CPUs and limits of driver and daemon, if there are any.
 pub(super) fn isolation(result: &RunResult) -> Option<String> {
     (!result.isolation.is_none()).then(|| result.isolation.describe())
+}
+
+/// Describes the driver's own times and rate on the machine, if they are known.
+pub(super) fn calibration(result: &RunResult) -> Option<String> {
+    let calibration = result.calibration.as_ref()?;
+    let own = |series: &str| {
+        let (p50, p99) = calibration
+            .floor(series)?
+            .p50_ns
+            .zip(calibration.floor(series)?.p99_ns)?;
+        let [p50, p99] = [p50, p99].map(units::duration);
+        Some(format!("{series} p50 {p50}, p99 {p99}"))
+    };
+    let ceiling = calibration.ceiling.map(|ceiling| {
+        let per_s = units::count(ceiling.per_s.round() as u64);
+        format!(
+            "at most {per_s} operations/s ({})",
+            ceiling.limit.describe()
+        )
+    });
+    let cpu = calibration.cpu_each_ns;
+    let cpu = cpu.map(|ns| format!("{} of its CPU time each", units::duration(ns as u64)));
+    let verdict = match calibration.verdict {
+        Verdict::Valid => String::new(),
+        verdict => format!(" ({verdict})"),
+    };
+    let date = format!("measured {}{verdict}", calibration.measured_at);
+    Some(joined([
+        headline(result).and_then(own),
+        ceiling,
+        cpu,
+        Some(date),
+    ]))
 }
 
 /// Formats a number of things: `1 run`, `2 runs`.

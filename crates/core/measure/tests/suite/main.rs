@@ -4,6 +4,7 @@
 
 mod audit;
 mod browser;
+mod calibration;
 mod example;
 mod hlog_java;
 mod http;

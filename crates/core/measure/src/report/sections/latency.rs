@@ -5,6 +5,7 @@ use crate::metrics::{self, Statistic};
 use crate::report::cell::Cell;
 use crate::report::columns::{self, Column};
 use crate::report::comparison::{Comparison, Repetitions};
+use crate::report::distinct;
 use crate::report::document::{Part, Section};
 use crate::report::plain;
 use crate::report::roles::{self, LAG};
@@ -13,6 +14,8 @@ use crate::result::RunResult;
 use crate::summary::SummaryStats;
 use crate::units::{self, Unit};
 
+/// Name of the rows with the driver's own times, by its calibration.
+const OWN: &str = "driver and machine alone";
 /// The statistics shown.
 const SHOWN: [&str; 8] = ["count", "p50", "p75", "p90", "p95", "p99", "p99.9", "max"];
 
@@ -50,19 +53,31 @@ pub(super) fn distributions(comparison: &Comparison<'_>, at: &[Repetitions<'_>])
         };
         let mut starts_group = index > 0 && !is_single;
         for repeated in at {
-            let Some(statistics) = statistics(&repeated.shown(), series, is_single) else {
+            let summaries = summaries(&repeated.shown(), series);
+            if summaries.is_empty() {
                 continue;
-            };
+            }
             let mut cells = vec![
                 columns::row_name(comparison, repeated),
                 Cell::plain(label.as_str()),
             ];
-            cells.extend(statistics);
+            cells.extend(statistics(&summaries, is_single));
             rows.push(Row {
                 starts_group,
                 ..Row::new(Some(repeated.daemon), cells)
             });
             starts_group = false;
+        }
+        let floors = floors(at, series);
+        if !floors.is_empty() {
+            let name = if is_single {
+                format!("{label}: {OWN}")
+            } else {
+                label
+            };
+            let mut cells = [OWN.to_owned(), name].map(Cell::plain).to_vec();
+            cells.extend(statistics(&floors, is_single));
+            rows.push(Row::new(None, cells));
         }
     }
     let mut head = Vec::from(["daemon", "series"].map(Head::text));
@@ -70,15 +85,25 @@ pub(super) fn distributions(comparison: &Comparison<'_>, at: &[Repetitions<'_>])
     Table::new("Latency distributions in milliseconds", head, rows)
 }
 
-/// Returns the statistics of a series, or `None` if no run has it.
-fn statistics(runs: &[&RunResult], series: &str, own_units: bool) -> Option<Vec<Cell>> {
-    let found: Vec<SeriesSummary> = runs
-        .iter()
-        .filter_map(|run| match series {
-            LAG => run.lag.as_ref().map(SeriesSummary::from),
-            series => run.summary(series),
-        })
-        .collect();
+/// Returns the figures of a series in the runs that have it.
+fn summaries(runs: &[&RunResult], series: &str) -> Vec<SeriesSummary> {
+    let summary = |run: &&RunResult| match series {
+        LAG => run.lag.as_ref().map(SeriesSummary::from),
+        series => run.summary(series),
+    };
+    runs.iter().filter_map(summary).collect()
+}
+
+/// Returns the figures of a series in the calibrations of runs that measured it, each once.
+fn floors(at: &[Repetitions<'_>], series: &str) -> Vec<SeriesSummary> {
+    let runs = at.iter().flat_map(Repetitions::shown);
+    let runs = runs.filter(|run| run.series(series).is_some());
+    let floors = runs.filter_map(|run| run.calibration.as_ref()?.floor(series));
+    distinct(floors).into_iter().cloned().collect()
+}
+
+/// Returns a cell for each statistic.
+fn statistics(found: &[SeriesSummary], own_units: bool) -> Vec<Cell> {
     let cell = |statistic: &Statistic| {
         let known = found.iter().filter_map(statistic.read);
         let show = match statistic.unit {
@@ -89,5 +114,5 @@ fn statistics(runs: &[&RunResult], series: &str, own_units: bool) -> Option<Vec<
         Cell::from_stats(SummaryStats::from_values(known), show)
     };
     let shown = SHOWN.into_iter().filter_map(metrics::statistic_by_key);
-    (!found.is_empty()).then(|| shown.map(cell).collect())
+    shown.map(cell).collect()
 }

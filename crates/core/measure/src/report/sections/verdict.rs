@@ -112,6 +112,8 @@ fn facts_of_several(comparison: &Comparison<'_>) -> Facts {
     facts.extend(drivers.map(|driver| ("driver", driver)));
     let isolation = distinct(results.iter().filter_map(facts::isolation)).into_iter();
     facts.extend(isolation.map(|text| ("isolation", text)));
+    let calibrations = distinct(results.iter().filter_map(facts::calibration)).into_iter();
+    facts.extend(calibrations.map(|text| (facts::CALIBRATION, text)));
     // Of the runs of a suite it is the suite's.
     let commands = results.iter().filter_map(|run| run.commands.first());
     let commands = distinct(commands.map(|command| plain(command))).into_iter();

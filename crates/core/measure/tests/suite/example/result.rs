@@ -52,6 +52,7 @@ pub(crate) fn full() -> RunResult {
         threads: 2,
         isolation: Isolation::default(),
         cpu_samples: named(&[]),
+        calibration: None,
         verdict: verdict(&warnings),
         warnings,
         operations: Operations { started: 1_000, ok: 995, failed: 3, unfinished: 2, missed: 0, peak_active: 84 },

@@ -132,10 +132,22 @@ fn latency(comparison: &Comparison<'_>, runs: &[&RunResult]) -> Option<Item> {
         let value = figure(runs, value, |ns| Unit::Nanoseconds.short(ns))?;
         Some(format!("{key} {value}"))
     });
-    let statistics: Vec<String> = statistics.collect();
+    let mut statistics: Vec<String> = statistics.collect();
+    if let Some((median, own)) = statistics.first_mut().zip(own_median(runs, series)) {
+        median.push_str(&format!(", of which {own} is driver and machine"));
+    }
     let label = comparison.series_label(series);
     let text = format!("{label} {}", statistics.join(", "));
     (!statistics.is_empty()).then(|| Item::new("latency", text))
+}
+
+/// Returns the part of the median that is the driver's and the machine's, by the calibration of the runs.
+fn own_median(runs: &[&RunResult], series: &str) -> Option<String> {
+    let own = |run: &RunResult| {
+        let floor = run.calibration.as_ref()?.floor(series)?.p50_ns?;
+        Some(floor.min(run.series(series)?.p50_ns) as f64)
+    };
+    figure(runs, own, |ns| Unit::Nanoseconds.short(ns))
 }
 
 /// Builds an item for memory and one for CPU: of the daemon, of each service and of the driver.
