@@ -53,7 +53,7 @@ const DRIVERS: [Driver; 5] = [
         protocol: "fdpass",
         daemon: "rust-streaming",
         target: Some("--socket"),
-        load: &["--rate=10", "--connections={s}0"],
+        load: &["--connections={s}0", "--ramp-up={s}s"],
         limits: &["--stream-timeout={s}s"],
     },
     Driver {
