@@ -19,7 +19,7 @@ pub const RESULT: &str = "result.json";
 /// Name of the file with the seconds of a part of a divided run: one second a line, as JSON.
 pub const SECONDS: &str = "seconds.jsonl";
 /// Name of the file with the ledgers of a part of a divided run, if others end its operations.
-pub(crate) const LEDGERS: &str = "ledgers.jsonl";
+pub const LEDGERS: &str = "ledgers.jsonl";
 /// Name of the file with the SHA-256 of each other file of a part of a divided run, as `sha256sum` prints them.
 pub(crate) const SUMS: &str = "SHA256SUMS";
 /// Name of the file with everything about a suite; its folder is the suite's.
@@ -167,11 +167,7 @@ impl Folder {
         result.seconds = Vec::new();
         let path = self.path.join(RESULT);
         let text = serde_json::to_string(&result)?;
-        let ledgers = self.path.join(LEDGERS);
-        let ledgers = ledgers.exists().then(|| fs::read(ledgers)).transpose()?;
-        let mut sums = sum(RESULT, Sha256::digest(&text)) + &sum(SECONDS, Sha256::digest(rows));
-        sums.extend(ledgers.map(|ledgers| sum(LEDGERS, Sha256::digest(ledgers))));
-        write_whole(&self.path.join(SUMS), sums.as_bytes())?;
+        write_sums(&self.path, text.as_bytes())?;
         write_whole(&path, text.as_bytes())?;
         Ok(path)
     }
@@ -276,6 +272,21 @@ pub fn read_result(path: &Path) -> anyhow::Result<RunResult> {
     // An older result may have been stored with secrets.
     redact::result(&mut result);
     Ok(result)
+}
+
+/// Writes the sums of the files of a part of a divided run: of this result, which is written last, and the others.
+///
+/// # Errors
+/// The error of the file system.
+pub fn write_sums(folder: &Path, result: &[u8]) -> anyhow::Result<()> {
+    let mut sums = sum(RESULT, Sha256::digest(result));
+    for name in [SECONDS, LEDGERS] {
+        let path = folder.join(name);
+        if path.exists() {
+            sums += &sum(name, Sha256::digest(fs::read(path)?));
+        }
+    }
+    write_whole(&folder.join(SUMS), sums.as_bytes())
 }
 
 /// Checks that a file of a part of a divided run is as the part wrote it.

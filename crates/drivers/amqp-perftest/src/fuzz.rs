@@ -1,8 +1,13 @@
-//! Fuzz targets: the frames of brokers, as the engine `wire` reads them, and the ledgers of shards.
+//! Fuzz targets: the frames of brokers, as the engine `wire` reads them, the ledgers of shards, and folders to merge.
+
+use std::fs;
 
 use amqp_client::frame::{encode, whole_frame};
+use harness::divided::shard_folder;
+use harness::store::{LEDGERS, RESULT, SECONDS, read_result, write_sums};
 use measure::tally::Tally;
 
+use crate::driver::Perftest;
 use crate::engine::wire::{Event, Reader};
 use crate::ledger::{LedgerLine, MergedLedger};
 use crate::spec::SPEC;
@@ -11,7 +16,10 @@ use crate::spec::SPEC;
 type Target = (&'static str, fn(&[u8]));
 
 /// The targets of this crate.
-pub const TARGETS: &[Target] = &[("ledger", ledger), ("wire", wire)];
+pub const TARGETS: &[Target] = &[("ledger", ledger), ("merge", merge), ("wire", wire)];
+
+/// The files of a shard, in the order of an input.
+const FILES: [&str; 3] = [RESULT, SECONDS, LEDGERS];
 
 /// Returns the events in the pieces of a stream, and true if it is malformed.
 fn read<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<String>, bool) {
@@ -70,6 +78,27 @@ pub fn ledger(input: &[u8]) {
     };
     let forwards = merged(&mut text.lines());
     assert_eq!(merged(&mut text.lines().rev()), forwards);
+}
+
+/// The result of a merge can be read. An input has the files of one shard after the other, separated by NUL.
+pub fn merge(input: &[u8]) {
+    let folder = tempfile::tempdir().expect("a folder can be made");
+    let files: Vec<&[u8]> = input.split(|byte| *byte == 0).collect();
+    for (index, shard) in files.chunks(FILES.len()).enumerate() {
+        let part = folder.path().join(shard_folder(index as u64));
+        fs::create_dir(&part).expect("a folder can be made");
+        let files = FILES.iter().zip(shard);
+        for (name, content) in files.filter(|(_, content)| !content.is_empty()) {
+            fs::write(part.join(name), content).expect("a file can be written");
+        }
+        write_sums(&part, shard[0]).expect("a file can be written");
+    }
+    if let Ok(merged) = harness::merge::merge::<Perftest>(folder.path()) {
+        let written = serde_json::to_vec(&merged).expect("a result can be written");
+        let whole = folder.path().join(RESULT);
+        fs::write(&whole, written).expect("a file can be written");
+        read_result(&whole).expect("a merged result can be read");
+    }
 }
 
 #[cfg(test)]
