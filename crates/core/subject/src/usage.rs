@@ -215,11 +215,15 @@ impl Sampler {
         let (before_ns, before) = self.before.unwrap_or((now_ns, Cpu::default()));
         let cpu = Cpu::sum([own, exited]).most(before);
         (sample.utime_ticks, sample.stime_ticks) = (cpu.user, cpu.system);
+        // A sample without processes is not kept: the next one has the use since the last that is.
+        let is_kept = self.taken == 0 || !self.living.is_empty();
         if self.before.is_some() && now_ns > before_ns {
             let spent_s = cpu.minus(before).ticks() as f64 / ticks_per_s() as f64;
             sample.cpu_pct = 100.0 * spent_s / ((now_ns - before_ns) as f64 / 1e9);
         }
-        self.before = Some((now_ns, cpu));
+        if is_kept {
+            self.before = Some((now_ns, cpu));
+        }
     }
 
     fn add_wait(&mut self, sample: &mut Sample, now_ns: u64) {
@@ -362,6 +366,30 @@ mod tests {
         assert!(second.cpu_pct > 0.0, "{second:?}");
         let mean = UsageSummary::from_samples(&[first, second.clone()], ticks_per_s()).cpu_avg_pct;
         assert!((mean - second.cpu_pct).abs() < 1e-9, "{mean} {second:?}");
+    }
+
+    #[test]
+    fn the_mean_is_in_the_samples_of_a_tree_that_was_replaced() {
+        let mut busy = std::process::Command::new("sh");
+        let mut busy = busy.args(["-c", "while :; do :; done"]).spawn().unwrap();
+        let mut sampler = Sampler::new(busy.id(), &[]);
+        let first = sampler.sample(1_000_000_000);
+        harness_testing::processes::wait_until("its CPU time", || {
+            stat::read(busy.id().cast_signed()).unwrap().cpu.ticks() > 5
+        });
+        let between = sampler.sample(2_000_000_000);
+        busy.kill().unwrap();
+        busy.wait().unwrap();
+        assert_eq!(sampler.sample(3_000_000_000).processes, 0);
+        while clock::thread_cpu_ns() < 50_000_000 {}
+        sampler.add_root(std::process::id());
+        let last = sampler.sample(4_000_000_000);
+        assert!(between.cpu_pct > 4.0 && last.processes == 1, "{last:?}");
+        let uses = [between.cpu_pct, 2.0 * last.cpu_pct];
+        let samples = [first, between, last];
+        let mean = UsageSummary::from_samples(&samples, ticks_per_s()).cpu_avg_pct;
+        let expected = uses.iter().sum::<f64>() / 3.0;
+        assert!((mean - expected).abs() < 1e-9, "{mean} {samples:?}");
     }
 
     #[test]

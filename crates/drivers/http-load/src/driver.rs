@@ -27,7 +27,7 @@ pub struct HttpLoad {
     engine: Prepared,
 }
 
-/// What an engine needs for each server.
+/// The engine, with its part for each server.
 #[derive(Debug)]
 enum Prepared {
     Hyper(Vec<hyper::Prepared>),

@@ -18,15 +18,15 @@ use crate::support::Started;
 const TRIES: u64 = 5;
 
 /// Runs each driver on its daemon, disturbed. Expects a warning of one of these kinds that is more than a note.
-fn is_told(kinds: &[&str], run: impl Fn(&Driver, &Path, &str) -> Output + Sync) {
+fn accuses(kinds: &[&str], run: impl Fn(&Driver, &Path, &str) -> Output + Sync) {
     on_each(|driver| {
         for _ in 0..scaled(TRIES) {
             let (folder, into) = folders();
             driver.with_server(|address| {
                 let output = run(driver, &into, address);
                 let CompletedRun { result, .. } = CompletedRun::read(&output, folder.path());
-                let is_told = result.warned().iter().any(|kind| kinds.contains(kind));
-                assert!(is_told, "{driver:?}: {}", result["warnings"]);
+                let is_named = result.warned().iter().any(|kind| kinds.contains(kind));
+                assert!(is_named, "{driver:?}: {}", result["warnings"]);
                 assert_ne!(result["verdict"], "VALID", "{driver:?}");
             });
         }
@@ -53,7 +53,7 @@ impl Drop for BusyLoop {
 
 #[test]
 fn driver_that_is_stopped_again_and_again_accuses_itself() {
-    is_told(&["Stalled", "GeneratorLate"], |driver, into, address| {
+    accuses(&["Stalled", "GeneratorLate"], |driver, into, address| {
         let started = Started::spawn(&mut driver.call_on(into, address));
         wait_until_under_way(into);
         // The times are the disturbance.
@@ -72,7 +72,7 @@ fn driver_that_is_stopped_again_and_again_accuses_itself() {
 fn driver_of_low_priority_beside_busy_loops_accuses_them() {
     let cpus = thread::available_parallelism().unwrap().get();
     let _others: Vec<_> = (0..cpus).map(|_| BusyLoop::start()).collect();
-    is_told(&["OtherWork", "NoisyHost"], |driver, into, address| {
+    accuses(&["OtherWork", "NoisyHost"], |driver, into, address| {
         let call = driver.short_call_on(into, address);
         by(["nice", "-n5"], &call).output().unwrap()
     });
