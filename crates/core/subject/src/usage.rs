@@ -125,7 +125,11 @@ impl Sampler {
         if seldom && self.reads_pss {
             sample.pss_kb = self.pss_kb();
         }
-        self.add_cpu(&mut sample, now_ns);
+        let cpu = self.add_cpu(&mut sample, now_ns);
+        // A sample without processes is not kept: the next one has the use since the last that is.
+        if self.taken == 0 || sample.processes > 0 {
+            self.before = Some((now_ns, cpu));
+        }
         self.add_wait(&mut sample, now_ns);
         self.taken += 1;
         sample
@@ -136,7 +140,8 @@ impl Sampler {
     pub fn cpu_ticks(&mut self, now_ns: u64) -> u64 {
         self.follow();
         let mut sample = Sample::default();
-        self.add_cpu(&mut sample, now_ns);
+        let cpu = self.add_cpu(&mut sample, now_ns);
+        self.before = Some((now_ns, cpu));
         self.taken += 1;
         sample.utime_ticks + sample.stime_ticks
     }
@@ -199,7 +204,7 @@ impl Sampler {
         by_parent.get(&pid).cloned().unwrap_or_default()
     }
 
-    fn add_cpu(&mut self, sample: &mut Sample, now_ns: u64) {
+    fn add_cpu(&mut self, sample: &mut Sample, now_ns: u64) -> Cpu {
         let own = Cpu::sum(self.living.values().map(|process| process.stat.cpu));
         let taken_over = Cpu::sum(
             self.living
@@ -215,15 +220,11 @@ impl Sampler {
         let (before_ns, before) = self.before.unwrap_or((now_ns, Cpu::default()));
         let cpu = Cpu::sum([own, exited]).most(before);
         (sample.utime_ticks, sample.stime_ticks) = (cpu.user, cpu.system);
-        // A sample without processes is not kept: the next one has the use since the last that is.
-        let is_kept = self.taken == 0 || !self.living.is_empty();
         if self.before.is_some() && now_ns > before_ns {
             let spent_s = cpu.minus(before).ticks() as f64 / ticks_per_s() as f64;
             sample.cpu_pct = 100.0 * spent_s / ((now_ns - before_ns) as f64 / 1e9);
         }
-        if is_kept {
-            self.before = Some((now_ns, cpu));
-        }
+        cpu
     }
 
     fn add_wait(&mut self, sample: &mut Sample, now_ns: u64) {
@@ -379,8 +380,12 @@ mod tests {
         });
         let between = sampler.sample(2_000_000_000);
         busy.kill().unwrap();
-        busy.wait().unwrap();
+        // Its CPU time is still known, so that this sample has some.
+        harness_testing::processes::wait_until("its end", || {
+            stat::read(busy.id().cast_signed()).unwrap().is_zombie()
+        });
         assert_eq!(sampler.sample(3_000_000_000).processes, 0);
+        busy.wait().unwrap();
         while clock::thread_cpu_ns() < 50_000_000 {}
         sampler.add_root(std::process::id());
         let last = sampler.sample(4_000_000_000);
