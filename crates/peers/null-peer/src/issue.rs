@@ -56,7 +56,12 @@ impl Protocol for Issues {
             return Ok(None);
         };
         let request: Request<'_> = serde_json::from_slice(&input[..end]).map_err(|_| Malformed)?;
-        Ok(Some(Taken::held(end + 1, self.perform(&request))))
+        // A driver calls these before and after its load.
+        let is_held = !matches!(request.operation, "show" | "export" | "stats");
+        Ok(Some(Taken {
+            is_held,
+            ..Taken::held(end + 1, self.perform(&request))
+        }))
     }
 
     fn answer(&mut self, id: Id, line: String, connections: &mut Connections<()>) -> Id {

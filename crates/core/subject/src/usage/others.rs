@@ -21,8 +21,17 @@ pub struct Others {
 #[derive(Debug, Clone, Copy)]
 struct Reading {
     at_ns: u64,
-    busy: u64,
+    times: Times,
     own: u64,
+}
+
+/// Clock ticks of some CPUs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Times {
+    /// Spent on processes: user, nice and system. Interrupts are usually the load's own.
+    busy: u64,
+    /// Idle, waiting for a disk, or taken by the hypervisor, whose time is judged separately.
+    away: u64,
 }
 
 impl Others {
@@ -53,38 +62,56 @@ impl Others {
     /// Returns the CPU use of others since the previous call, percent of one core; `None` in the first call. `own` is
     /// the CPU time of daemon and driver until now, in clock ticks.
     pub fn snapshot(&mut self, at_ns: u64, own: u64) -> Option<f64> {
-        let busy = busy(read_whole(&self.stat, &mut self.buffer)?, &self.cpus);
-        let snapshot = Reading { at_ns, busy, own };
+        let times = Times::parse(read_whole(&self.stat, &mut self.buffer)?, &self.cpus);
+        let snapshot = Reading { at_ns, times, own };
         let before = self.before.replace(snapshot)?;
         let passed_s = at_ns
             .checked_sub(before.at_ns)
             .filter(|passed| *passed > 0)? as f64
             / 1e9;
-        let busy = busy.saturating_sub(before.busy);
         // The two are counted in different ways, and each to a tick.
-        let others = busy.saturating_sub(own.saturating_sub(before.own));
+        let own = own.saturating_sub(before.own);
+        let others = times
+            .busy
+            .saturating_sub(before.times.busy)
+            .saturating_sub(own);
         let used = 100.0 * others as f64 / ticks_per_s() as f64 / passed_s;
+        // The kernel looks at each tick who uses a CPU, so a load whose wake-ups coincide with ticks seems to use it
+        // always. The time in which nobody does is measured.
+        let away = times.away.saturating_sub(before.times.away) + own;
+        let all = 100.0 * self.cpus.len() as f64;
+        let rest = all - 100.0 * away as f64 / ticks_per_s() as f64 / passed_s;
         // A sampler that is delayed itself reads the clock earlier than the counters.
-        Some(used.min(100.0 * self.cpus.len() as f64))
+        Some(used.min(rest.max(0.0)))
     }
 }
 
-/// Sums the time that these CPUs spent on processes, in clock ticks: user, nice and system. Interrupts are usually the
-/// load's own, and a hypervisor's time is judged separately.
-fn busy(text: &[u8], cpus: &[usize]) -> u64 {
-    let lines = text.split(|byte| *byte == b'\n');
-    let of_cpu = |line: &[u8]| {
-        let line = std::str::from_utf8(line).ok()?.strip_prefix("cpu")?;
-        let (cpu, times) = line.split_once(' ')?;
-        let is_asked = cpus.binary_search(&cpu.parse().ok()?).is_ok();
-        let times = times.split_ascii_whitespace().take(3);
-        is_asked.then(|| {
-            times
-                .filter_map(|time| time.parse::<u64>().ok())
-                .sum::<u64>()
-        })
-    };
-    lines.filter_map(of_cpu).sum()
+impl Times {
+    /// Sums the times of these CPUs in the text of `/proc/stat`.
+    fn parse(text: &[u8], cpus: &[usize]) -> Self {
+        let mut sum = Self::default();
+        for line in text.split(|byte| *byte == b'\n') {
+            let line = std::str::from_utf8(line).ok();
+            let line = line.and_then(|line| line.strip_prefix("cpu")?.split_once(' '));
+            let Some((cpu, times)) = line else {
+                continue;
+            };
+            let is_asked = cpu
+                .parse()
+                .is_ok_and(|cpu| cpus.binary_search(&cpu).is_ok());
+            let times = times
+                .split_ascii_whitespace()
+                .map_while(|time| time.parse().ok());
+            let times: Vec<u64> = times.collect();
+            if let [user, nice, system, idle, waiting, _, _, stolen, ..] = times[..]
+                && is_asked
+            {
+                sum.busy += user + nice + system;
+                sum.away += idle + waiting + stolen;
+            }
+        }
+        sum
+    }
 }
 
 #[cfg(test)]
@@ -95,10 +122,14 @@ mod tests {
 
     #[test]
     fn time_for_processes_is_summed_over_the_cpus_that_are_asked_for() {
-        assert_eq!(busy(STAT, &[0, 1, 12]), 96);
-        assert_eq!(busy(STAT, &[1]), 32);
-        assert_eq!(busy(STAT, &[2]), 0);
-        assert_eq!(busy(&STAT[..40], &[0]), 16, "a line that was cut off");
+        let times = |text: &[u8], cpus: &[usize]| {
+            let Times { busy, away } = Times::parse(text, cpus);
+            (busy, away)
+        };
+        assert_eq!(times(STAT, &[0, 1, 12]), (96, 906));
+        assert_eq!(times(STAT, &[1]), (32, 301));
+        assert_eq!(times(STAT, &[2]), (0, 0));
+        assert_eq!(times(&STAT[..40], &[0]), (0, 0), "a line that was cut off");
     }
 
     #[test]
@@ -106,22 +137,29 @@ mod tests {
         let mut others = Others::open(&[std::process::id()]).unwrap();
         assert!(others.cpus() > 0);
         assert_eq!(others.snapshot(1, 0), None);
-        let busy = others.before.unwrap().busy;
+        let now = others.before.unwrap().times;
         let ticks = ticks_per_s();
-        others.before = Some(Reading {
-            at_ns: 0,
-            busy: busy - 3 * ticks,
-            own: 0,
-        });
+        let before = |busy: u64, own| {
+            let busy = now.busy - busy;
+            let times = Times { busy, ..now };
+            Some(Reading {
+                at_ns: 0,
+                times,
+                own,
+            })
+        };
+        others.before = before(3 * ticks, 0);
         // A second in which three were used, one of them by ourselves, plus other use until now.
         let all = 100.0 * others.cpus() as f64;
         let used = others.snapshot(1_000_000_000, ticks).unwrap();
-        assert!(used >= all.min(200.0) && used <= all, "{used}");
-        others.before = Some(Reading {
-            at_ns: 0,
-            busy,
-            own: 0,
-        });
-        assert_eq!(others.snapshot(1_000_000_000, u64::MAX), Some(0.0));
+        let most = f64::min(all - 100.0, 200.0);
+        assert!(used > most - 50.0 && used <= most, "{used}");
+        others.before = before(0, 0);
+        assert_eq!(others.snapshot(1_000_000_000, u64::MAX / 2), Some(0.0));
+        // All ticks found a process, and the CPUs were idle all the same.
+        let idle = ticks * others.cpus();
+        others.before = before(3 * ticks, 0);
+        others.before.as_mut().unwrap().times.away -= idle;
+        assert_eq!(others.snapshot(1_000_000_000, 0), Some(0.0));
     }
 }
