@@ -247,16 +247,17 @@ fn of_program(project: &Project, daemon: &str, program: &Path) -> anyhow::Result
     let folder = file.parent().unwrap_or(Path::new("/"));
     let text = fs::read_to_string(&file).with_context(|| file.display().to_string())?;
     let mut manifest: toml::Table = toml::from_str(&text)?;
-    for key in ["program", "build"] {
-        manifest.remove(key);
-    }
-    let first = |manifest: &toml::Table, key: &str| manifest.get(key)?.as_array()?.first().cloned();
-    let own = first(&manifest, "run");
+    // A command may begin with a script that runs the program.
+    let named = manifest.remove("program").map(|_| "{program}".into());
+    let first = || manifest.get("run")?.as_array()?.first().cloned();
+    let own = named.or_else(first);
+    manifest.remove("build");
     for key in ["run", "version"] {
-        let is_own = first(&manifest, key) == own;
         let words = manifest.get_mut(key).and_then(toml::Value::as_array_mut);
-        if let Some(word) = words.filter(|_| is_own).and_then(|words| words.first_mut()) {
-            *word = program.to_string_lossy().into_owned().into();
+        for word in words.into_iter().flatten() {
+            if own.as_ref() == Some(word) {
+                *word = program.to_string_lossy().into_owned().into();
+            }
         }
     }
     let root = manifest::root_of(&project.root, daemon).path.clone();

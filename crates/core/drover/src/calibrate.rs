@@ -13,7 +13,8 @@ use measure::similar::suggest;
 use crate::folder::RESULTS;
 use crate::project::Project;
 use crate::record::Record;
-use crate::run::{self, Ran, SuiteOptions};
+use crate::run::{self, SuiteOptions};
+use crate::runner::Ran;
 use crate::{driver_program, exit};
 
 mod evaluate;

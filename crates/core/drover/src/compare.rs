@@ -8,7 +8,7 @@ use harness::output;
 use measure::report::{Format, Options, Selection, Source, combine, list_of_names};
 use measure::suite::Suite;
 
-use crate::fail_on::{FailOn, fail_on};
+use crate::fail_on::{self, FailOn, fail_on};
 use crate::record::FILE;
 use crate::{exit, report};
 
@@ -29,7 +29,7 @@ pub(crate) struct CompareOptions {
     ))]
     format: Format,
     /// End with exit code 6 if a daemon is worse than its control by the primary metric, or by another one, such as
-    /// worse:response.p99. Nothing is run again to confirm the word
+    /// worse:response.p99, and with 3 if it cannot be compared. Nothing is run again to confirm the word
     #[arg(long, value_name = "worse[:METRIC]", value_parser = fail_on)]
     fail_on: Option<FailOn>,
 }
@@ -42,8 +42,8 @@ impl CompareOptions {
     pub(crate) fn compare(&self) -> Result<u8, Failure> {
         let suite = self.combined().map_err(Failure::Call)?;
         let fail_on = self.fail_on.as_ref();
-        let worse = fail_on.map(|fail_on| fail_on.worse(&suite)).transpose();
-        let worse = worse.map_err(Failure::Call)?.flatten();
+        let judged = fail_on.map(|fail_on| fail_on.judge(&suite)).transpose();
+        let judged = judged.map_err(Failure::Call)?;
         let options = Options {
             width: output::columns(),
             more: Some("--format markdown, or --format html > comparison.html"),
@@ -54,11 +54,11 @@ impl CompareOptions {
             self.format,
             &text.map_err(|error| Failure::Call(error.into()))?,
         )?;
-        let Some(worse) = worse else {
+        let Some((text, code)) = judged.as_ref().and_then(fail_on::failure) else {
             return Ok(exit::FINE);
         };
-        output::note(&format!("Worse: {worse}."));
-        Ok(exit::WORSE)
+        output::note(&text);
+        Ok(code)
     }
 
     /// Returns the sides as one suite.

@@ -1,8 +1,10 @@
 //! `--fail-on`: the change of a daemon that fails a call.
 
 use load::plan::Invalid;
-use measure::report;
+use measure::report::{self, Judgement};
 use measure::suite::Suite;
+
+use crate::exit;
 
 /// The change that fails a call: the daemon is worse by this metric, or by the primary one.
 #[derive(Debug, Clone)]
@@ -21,12 +23,24 @@ pub(crate) fn fail_on(text: &str) -> Result<FailOn, String> {
 }
 
 impl FailOn {
-    /// Returns the statement that a daemon is worse than its control, if it is.
+    /// Judges the daemons of a suite against their control.
     ///
     /// # Errors
     /// No daemons are compared by the metric.
-    pub(crate) fn worse(&self, suite: &Suite) -> anyhow::Result<Option<String>> {
-        let worse = report::worse_than_control(suite, self.0.as_deref());
-        worse.map_err(|problem| Invalid::new("--fail-on", problem).into())
+    pub(crate) fn judge(&self, suite: &Suite) -> anyhow::Result<Judgement> {
+        let judged = report::against_control(suite, self.0.as_deref());
+        judged.map_err(|problem| Invalid::new("--fail-on", problem).into())
+    }
+}
+
+/// Returns what the user is told about a judgement that fails the call, and the call's exit code.
+pub(crate) fn failure(judgement: &Judgement) -> Option<(String, u8)> {
+    match judgement {
+        Judgement::Worse(statement) => Some((format!("Worse: {statement}."), exit::WORSE)),
+        Judgement::NotCompared => {
+            let text = "Nothing was compared by the metric of --fail-on: the answer says why.";
+            Some((text.to_owned(), exit::SUSPECT))
+        }
+        Judgement::Unproven => None,
     }
 }

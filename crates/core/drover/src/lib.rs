@@ -34,6 +34,7 @@ mod record;
 mod report;
 mod resolve;
 mod run;
+mod runner;
 mod sample;
 mod search;
 mod steps;

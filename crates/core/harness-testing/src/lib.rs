@@ -5,6 +5,7 @@
 //! - [`options`]: the options of a driver, and the fields of a plan that each sets.
 //! - [`result`]: the result file, and the counts in it.
 //! - [`calibration`]: compares measured values with planned ones.
+//! - [`certificate`]: certificates for servers of TLS that a test plays.
 //! - [`daemons`]: prepares the daemons of the workspace.
 //! - [`divided`]: runs that are divided over several programs.
 //! - [`processes`]: waits for conditions; observes, signals and limits processes.
@@ -21,6 +22,7 @@
 )]
 
 pub mod calibration;
+pub mod certificate;
 pub mod daemons;
 pub mod divided;
 pub mod hosts;

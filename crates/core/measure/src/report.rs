@@ -23,7 +23,7 @@ mod sides;
 mod svg;
 mod table;
 
-pub use control::worse_than_control;
+pub use control::{Judgement, against_control};
 pub use error::Error;
 pub use formats::{
     FORMATS, Format, Options, csv, github, hlog, html, json, junit, list_of_names, markdown, names,

@@ -1,4 +1,4 @@
-//! Steady state: do response times stay alike over the measured seconds, or do they drift, jump, or pause regularly?
+//! Steady state: do response times stay alike over the measured seconds, or do they drift, jump once or to and fro, or pause regularly?
 //!
 //! Each test looks at one value per second: the median, or the longest time. Seconds depend on each other, so the limits
 //! come from the scatter of the seconds themselves, and from simulations (the tests below). In doubt nothing is reported.
@@ -22,11 +22,14 @@ const T_SHARE: f64 = 0.995;
 const MIN_DRIFT: f64 = 0.1;
 /// Change in seconds that is relevant: wake-ups of virtual CPUs alone take half of it.
 const MIN_CHANGE_S: f64 = 100e-6;
-/// Fewest seconds on each side of a jump: two slow seconds are a disturbance.
-const MIN_SIDE: usize = 3;
-/// Distance of a jump from the values on its longer side, as a multiple of their range. All are logarithms.
+/// Fewest seconds of a phase in another state: two slow seconds are a disturbance.
+const MIN_PHASE: usize = 3;
+/// Fewest seconds in the rarer state: one of this many. Percentiles up to the 99th do not show fewer.
+const MIN_PART: usize = 100;
+/// Distance of all values of the rarer state but a tenth from the median of the usual one, as a multiple of the usual
+/// one's range without a tenth at each end. All are logarithms.
 const MIN_RANGES: f64 = 4.0;
-/// Least range of the longer side: a tenth. A smaller one is a coincidence of few seconds.
+/// Least range of the usual state: a tenth. A smaller one is a coincidence of few seconds.
 const MIN_RANGE: f64 = 0.1;
 /// Longest time of a second with a pause, in seconds: a busy machine makes shorter ones.
 const MIN_PAUSE_S: f64 = 0.1;
@@ -57,6 +60,14 @@ enum Unsteady {
         before_s: f64,
         after_s: f64,
         early: bool,
+    },
+    /// Response times jumped at `at_s`, jumped back at `back_s`, and so on, `changes` times in all.
+    Phases {
+        at_s: f64,
+        back_s: f64,
+        before_s: f64,
+        after_s: f64,
+        changes: usize,
     },
     /// Response times grew by this many seconds per second.
     Drift(f64),
@@ -117,17 +128,30 @@ impl Unsteady {
             return None;
         }
         let medians: Vec<f64> = samples.iter().map(|sample| sample.median_s).collect();
-        let jump = || {
-            let at = jump(&medians)?;
-            Some(Self::Jump {
-                at_s: samples[at].at_s,
-                before_s: median(&medians[..at]),
-                after_s: median(&medians[at..]),
-                early: 2 * at <= samples.len(),
+        let jumps = || {
+            let changes = changes(&medians);
+            let (at, back) = (*changes.first()?, changes.get(1));
+            let end = back.copied().unwrap_or(samples.len());
+            let (at_s, before_s) = (samples[at].at_s, median(&medians[..at]));
+            let after_s = median(&medians[at..end]);
+            Some(match back {
+                None => Self::Jump {
+                    at_s,
+                    before_s,
+                    after_s,
+                    early: 2 * at <= samples.len(),
+                },
+                Some(back) => Self::Phases {
+                    at_s,
+                    back_s: samples[*back].at_s,
+                    before_s,
+                    after_s,
+                    changes: changes.len(),
+                },
             })
         };
         let drift = || drift(&medians).map(Self::Drift);
-        jump().or_else(drift).or_else(|| pauses(samples))
+        jumps().or_else(drift).or_else(|| pauses(samples))
     }
 
     fn warning(self, warmup_s: f64) -> Warning {
@@ -156,6 +180,26 @@ impl Unsteady {
                 );
                 Kind::NoSteadyState.suspect(message, hint)
             }
+            Self::Phases {
+                at_s,
+                back_s,
+                before_s,
+                after_s,
+                changes,
+            } => {
+                let verb = if after_s < before_s { "fell" } else { "rose" };
+                let [before, after] = [before_s, after_s].map(units::seconds);
+                let [second, back] = [at_s, back_s].map(f64::ceil);
+                let more = match changes {
+                    2 => String::new(),
+                    _ => format!("; it changed {changes} times"),
+                };
+                let message = format!(
+                    "no steady state: response {verb} from {before} to {after} at second {second:.0} of the measured time, and back at second {back:.0}{more}"
+                );
+                let hint = "the percentiles mix two states: look in the daemon's log, and at other work on the machine, for what changed at these seconds";
+                Kind::NoSteadyState.suspect(message, hint)
+            }
             Self::Drift(growth) => {
                 let verb = if growth < 0.0 { "fell" } else { "grew" };
                 let growth = units::seconds(growth.abs());
@@ -177,33 +221,92 @@ impl Unsteady {
     }
 }
 
-/// Returns the index of the first value after a jump. All values of the shorter side but a tenth must lie far away from
-/// the values of the longer side, compared with the range of these without a tenth at each end.
-fn jump(medians: &[f64]) -> Option<usize> {
+/// Returns the indices at which the values change between two states, if they have two: see [`MIN_RANGES`].
+fn changes(medians: &[f64]) -> Vec<usize> {
     let logs: Vec<f64> = medians.iter().map(|value| value.max(1e-9).ln()).collect();
-    let weight = |at: usize| {
-        let (left, right) = logs.split_at(at);
-        let (long, short) = if left.len() < right.len() {
-            (right, left)
+    let levels = sorted(logs.iter().copied());
+    let divided = |count: usize| {
+        let (low, high) = levels.split_at(count);
+        let is_low_usual = low.len() >= high.len();
+        let (usual, rare) = if is_low_usual {
+            (low, high)
         } else {
-            (left, right)
+            (high, low)
         };
-        let middle = median(long);
-        let sign = (median(short) - middle).signum();
-        let far = sorted(short.iter().map(|value| (value - middle) * sign));
-        let near = far[far.len() / 10];
-        let long = sorted(long.iter().copied());
-        let cut = long.len() / 10;
-        let range = long[long.len() - 1 - cut] - long[cut];
-        let change_s = (median(&medians[..at]) - median(&medians[at..])).abs();
-        let is_jump = near > MIN_RANGES * range.max(MIN_RANGE) && change_s > MIN_CHANGE_S;
+        let [low, high] = [low, high].map(middle);
+        let cut = usual.len() / 10;
+        let range = usual[usual.len() - 1 - cut] - usual[cut];
+        let limit = MIN_RANGES * range.max(MIN_RANGE);
+        let states = if is_low_usual {
+            States { usual: low, limit }
+        } else {
+            States {
+                usual: high,
+                limit: -limit,
+            }
+        };
+        let cut = rare.len() / 10;
+        let nearest = if is_low_usual {
+            rare[cut]
+        } else {
+            rare[rare.len() - 1 - cut]
+        };
+        let are_two = states.is_far(nearest) && high.exp() - low.exp() > MIN_CHANGE_S;
         // The between-group variance, whose maximum is where the levels are divided best.
-        let share = at as f64 / logs.len() as f64;
-        is_jump.then(|| share * (1.0 - share) * (median(short) - middle).powi(2))
+        let share = count as f64 / levels.len() as f64;
+        are_two.then(|| (share * (1.0 - share) * (high - low).powi(2), states))
     };
-    let weighed = (MIN_SIDE..=logs.len() - MIN_SIDE).filter_map(|at| Some((weight(at)?, at)));
-    let best = weighed.max_by(|one, other| one.0.total_cmp(&other.0));
-    best.map(|(_, at)| at)
+    let least = MIN_PHASE.max(levels.len().div_ceil(MIN_PART));
+    let divided = (least..=levels.len() - least).filter_map(divided);
+    let best = divided.max_by(|one, other| one.0.total_cmp(&other.0));
+    best.map_or_else(Vec::new, |(_, states)| {
+        let is_far = logs.iter().map(|value| states.is_far(*value));
+        phases(&is_far.collect::<Vec<_>>())
+    })
+}
+
+/// Two states of the values. All are logarithms.
+struct States {
+    /// Median of the usual state.
+    usual: f64,
+    /// Least distance of the rare state from it; below 0 if its values are lower.
+    limit: f64,
+}
+
+impl States {
+    fn is_far(&self, value: f64) -> bool {
+        (value - self.usual) * self.limit.signum() > self.limit.abs()
+    }
+}
+
+/// Returns the median of sorted values.
+fn middle(sorted: &[f64]) -> f64 {
+    f64::midpoint(sorted[(sorted.len() - 1) / 2], sorted[sorted.len() / 2])
+}
+
+/// Returns where phases begin and end. There are none if too many values lie outside the phases of their state.
+fn phases(is_far: &[bool]) -> Vec<usize> {
+    let count = |all: &[bool]| all.iter().filter(|is_far| **is_far).count();
+    let mut state = 2 * count(&is_far[..MIN_PHASE]) > MIN_PHASE;
+    let (mut changes, mut misfits) = (Vec::new(), 0);
+    for (at, value) in is_far.iter().enumerate() {
+        let next = is_far[at..].iter().take(MIN_PHASE);
+        if next.filter(|next| **next != state).count() == MIN_PHASE {
+            state = !state;
+            changes.push(at);
+        }
+        misfits += usize::from(*value != state);
+    }
+    // The end of the run cuts the last phase off.
+    let last = is_far.iter().rev().take_while(|value| **value != state);
+    let last = last.count();
+    if last > 0 && !changes.is_empty() {
+        changes.push(is_far.len() - last);
+        misfits -= last;
+    }
+    let rare = count(is_far).min(is_far.len() - count(is_far));
+    changes.retain(|_| misfits <= rare / 5);
+    changes
 }
 
 /// Returns the drift in seconds per second, if its interval proves a relevant change. As for a

@@ -3,27 +3,31 @@
 
 mod socket;
 
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::{fmt, io};
 
-use rustls::client::WebPkiServerVerifier;
+use clap::ValueEnum;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::verify_server_name;
+use rustls::client::{Resumption, WebPkiServerVerifier};
 use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::{
     AlertDescription, CertificateError, ClientConfig, ClientConnection, DigitallySignedStruct,
-    RootCertStore, SignatureScheme,
+    RootCertStore, SignatureScheme, SupportedProtocolVersion, version,
 };
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use load::plan::Invalid;
 
 pub use socket::Socket;
 
-/// The options of a driver for the certificates of servers.
+/// The options of a driver for TLS.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TlsOptions {
     /// The PEM file of trusted certificates (`driver.tls_ca`, `--tls-ca`): CAs, or the server's own; absent: the CAs
@@ -31,10 +35,40 @@ pub struct TlsOptions {
     pub ca: Option<PathBuf>,
     /// Accepts any certificate (`driver.tls_insecure`, `--tls-insecure`).
     pub insecure: bool,
+    /// The PEM file of the client's own certificates, the own one first (`driver.tls_cert`, `--tls-cert`).
+    pub certificate: Option<PathBuf>,
+    /// The PEM file of its private key (`driver.tls_key`, `--tls-key`); absent: it is in the file of the certificate.
+    pub key: Option<PathBuf>,
+    /// The only version that is offered (`driver.tls_version`, `--tls-version`); absent: 1.3 and 1.2.
+    pub version: Option<TlsVersion>,
+    /// Resumes no session (`driver.tls_full_handshakes`, `--tls-full-handshakes`).
+    pub full_handshakes: bool,
+}
+
+/// A version of TLS.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum, JsonSchema)]
+pub enum TlsVersion {
+    /// RFC 5246.
+    #[serde(rename = "1.2")]
+    #[value(name = "1.2")]
+    Tls12,
+    /// RFC 8446.
+    #[serde(rename = "1.3")]
+    #[value(name = "1.3")]
+    Tls13,
+}
+
+impl TlsVersion {
+    fn supported(self) -> &'static SupportedProtocolVersion {
+        match self {
+            Self::Tls12 => &version::TLS12,
+            Self::Tls13 => &version::TLS13,
+        }
+    }
 }
 
 impl TlsOptions {
-    /// Checks that the options do not contradict each other, and that the file can be used.
+    /// Checks that the options do not contradict each other, and that the files can be used.
     ///
     /// # Errors
     /// The field, with the remedy.
@@ -43,10 +77,16 @@ impl TlsOptions {
             let problem = "has no effect if any certificate is accepted: leave out one of --tls-ca and --tls-insecure";
             return Err(Invalid::new("driver.tls_ca (--tls-ca)", problem));
         }
-        match self.ca {
-            Some(_) => self.config().map(drop),
-            None => Ok(()),
+        if self.key.is_some() && self.certificate.is_none() {
+            let problem =
+                "is the key of no certificate: name its file with --tls-cert, or leave the key out";
+            return Err(Invalid::new("driver.tls_key (--tls-key)", problem));
         }
+        // The CAs of this machine are read only for the connections.
+        if self.ca.is_some() || self.certificate.is_some() {
+            self.config()?;
+        }
+        Ok(())
     }
 
     /// Builds a configuration that accepts the certificates in the file and those signed by them, those that this
@@ -62,13 +102,34 @@ impl TlsOptions {
             provider: Arc::clone(&provider),
             trusted,
         });
+        let versions = match self.version {
+            Some(version) => &[version.supported()],
+            None => rustls::DEFAULT_VERSIONS,
+        };
         let builder = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .map_err(|error| Invalid::new("driver.tls_ca", error.to_string()))?;
-        Ok(builder
+            .with_protocol_versions(versions)
+            .map_err(|error| Invalid::new("driver.tls_version", error.to_string()))?
             .dangerous()
-            .with_custom_certificate_verifier(verifier)
-            .with_no_client_auth())
+            .with_custom_certificate_verifier(verifier);
+        let mut config = match &self.certificate {
+            None => builder.with_no_client_auth(),
+            Some(path) => {
+                let chain = read("driver.tls_cert (--tls-cert", path)?;
+                let key = self.key.as_deref().unwrap_or(path);
+                let wrong = |problem: &dyn fmt::Display| {
+                    let field = format!("driver.tls_key (--tls-key {})", key.display());
+                    let remedy = "name the private key of the certificate of --tls-cert, in PEM";
+                    Invalid::new(field, format!("{problem}: {remedy}"))
+                };
+                let key = PrivateKeyDer::from_pem_file(key).map_err(|error| wrong(&error))?;
+                let config = builder.with_client_auth_cert(chain, key);
+                config.map_err(|error| wrong(&error))?
+            }
+        };
+        if self.full_handshakes {
+            config.resumption = Resumption::disabled();
+        }
+        Ok(config)
     }
 }
 
@@ -136,6 +197,9 @@ pub fn remedy(error: &io::Error, no_tls: &'static str) -> &'static str {
         Some(InvalidCertificate(_)) => {
             "give the server a valid certificate, or accept any with --tls-insecure"
         }
+        Some(AlertReceived(AlertDescription::CertificateRequired)) => {
+            "the server asks for a certificate of the client: name one with --tls-cert FILE, and its key with --tls-key FILE"
+        }
         Some(
             AlertReceived(
                 AlertDescription::ProtocolVersion
@@ -182,7 +246,8 @@ struct Trusted {
 
 impl Trusted {
     fn new(ca: Option<&Path>, provider: &Arc<CryptoProvider>) -> Result<Self, Invalid> {
-        let given = ca.map(read).transpose()?.unwrap_or_default();
+        let given = ca.map(|path| read("driver.tls_ca (--tls-ca", path));
+        let given = given.transpose()?.unwrap_or_default();
         let field = || {
             ca.map_or("driver.tls_ca (--tls-ca)".to_owned(), |path| {
                 format!("driver.tls_ca (--tls-ca {})", path.display())
@@ -213,9 +278,10 @@ impl Trusted {
     }
 }
 
-fn read(path: &Path) -> Result<Vec<CertificateDer<'static>>, Invalid> {
+/// Reads the certificates of a file that an option names; `option` is the begin of the field's name in errors.
+fn read(option: &str, path: &Path) -> Result<Vec<CertificateDer<'static>>, Invalid> {
     let wrong = |problem: String| {
-        let field = format!("driver.tls_ca (--tls-ca {})", path.display());
+        let field = format!("{option} {})", path.display());
         let remedy = "name a file of certificates in PEM";
         Invalid::new(field, format!("{problem}: {remedy}"))
     };
@@ -298,6 +364,7 @@ mod tests {
         let options = |insecure| TlsOptions {
             ca: Some("/no/such.pem".into()),
             insecure,
+            ..TlsOptions::default()
         };
         for (insecure, part) in [(true, "leave out one"), (false, "in PEM")] {
             let error = options(insecure).validate().unwrap_err().to_string();
@@ -307,6 +374,18 @@ mod tests {
             );
         }
         TlsOptions::default().validate().unwrap();
+        let own = |certificate: Option<&str>| TlsOptions {
+            certificate: certificate.map(PathBuf::from),
+            key: Some("/no/key.pem".into()),
+            ..TlsOptions::default()
+        };
+        for (certificate, part) in [
+            (None, "--tls-key): is the key of no certificate"),
+            (Some("/no/such.pem"), "--tls-cert /no/such.pem): "),
+        ] {
+            let error = own(certificate).validate().unwrap_err().to_string();
+            assert!(error.contains(part), "{error}");
+        }
     }
 
     #[test]

@@ -11,7 +11,7 @@ use load::net::url::ServerUrl;
 use load::plan::{Group, Plan};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use tls_client::TlsOptions;
+use tls_client::{TlsOptions, TlsVersion};
 
 /// Maximum timeout of a request or a connection: the largest value of a histogram.
 pub(crate) const MAX_TIMEOUT: Duration = Duration::from_secs(3600);
@@ -87,6 +87,27 @@ pub struct Settings {
     /// Accept any server certificate
     #[arg(long, aliases = ["insecure", "insecure-skip-tls-verify"], help_heading = CONNECTIONS)]
     pub tls_insecure: bool,
+    /// Show the certificate in this PEM file to servers that ask for one, with the CAs between, if there are some
+    #[arg(long, alias = "cert", help_heading = CONNECTIONS, value_name = "FILE")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tls_cert: Option<PathBuf>,
+    /// Use the private key in this PEM file for --tls-cert [default: the key in the file of --tls-cert]
+    #[arg(long, alias = "key", help_heading = CONNECTIONS, value_name = "FILE")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tls_key: Option<PathBuf>,
+    /// Offer only this version of TLS [default: 1.3, and 1.2 to servers without it]
+    #[arg(long, help_heading = CONNECTIONS, value_name = "VERSION")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tls_version: Option<TlsVersion>,
+    /// Resume no TLS session: each new connection costs the server a full handshake, as one from a new client
+    #[arg(long, help_heading = CONNECTIONS)]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub tls_full_handshakes: bool,
+    /// Connect to these addresses in turn, instead of the URL's: for a name that points elsewhere, or nowhere yet. TLS
+    /// and the Host field keep the URL's name. Without a port, the URL's is used
+    #[arg(long, help_heading = CONNECTIONS, value_name = "HOST[:PORT][,…]", value_delimiter = ',')]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub connect_to: Vec<String>,
     /// Read all responses that have arrived before sending the next requests: more throughput, slightly later requests
     #[arg(long, help_heading = CONNECTIONS)]
     pub batch: bool,
@@ -208,11 +229,15 @@ impl Settings {
         opens.then(|| settings.open_timeout.unwrap_or_else(default))
     }
 
-    /// Returns the options for the certificates of servers.
+    /// Returns the options for TLS.
     pub(crate) fn tls(&self) -> TlsOptions {
         TlsOptions {
             ca: self.tls_ca.clone(),
             insecure: self.tls_insecure,
+            certificate: self.tls_cert.clone(),
+            key: self.tls_key.clone(),
+            version: self.tls_version,
+            full_handshakes: self.tls_full_handshakes,
         }
     }
 

@@ -1,13 +1,14 @@
 //! What all workers of a run share: settings, servers and requests, prepared before the load starts.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Once, OnceLock};
 
 use harness::output;
+use hyper::http::uri::Authority;
 use load::driver::{Address, Target};
 use load::net::pool::PoolConfig;
 use load::net::sources;
-use load::net::url::ServerUrl;
+use load::net::url::{ServerUrl, resolve};
 use load::plan::{Group, Invalid, Plan};
 
 use crate::content::Expected;
@@ -40,8 +41,10 @@ impl Shared {
     /// Prepares the load of a plan on a target, and chooses the engine.
     pub(crate) fn new(plan: &Plan<Settings>, target: &Target) -> Result<Self, Invalid> {
         let mut settings = plan.driver.clone();
-        let servers = target.addresses.iter().map(server);
-        let servers: Vec<ServerUrl> = servers.collect::<Result<_, _>>()?;
+        let mut servers = Vec::new();
+        for address in &target.addresses {
+            servers.extend(servers_at(address, &settings.connect_to)?);
+        }
         settings.choose_engine();
         let requests = servers.iter();
         let requests = requests.map(|server| Requests::new(&settings, server));
@@ -145,19 +148,41 @@ impl Shared {
     }
 }
 
-fn server(address: &Address) -> Result<ServerUrl, Invalid> {
-    match address {
-        Address::Url(url) => parse_url(url),
-        Address::Socket(path) => parse_url(&format!("unix:{}", path.display())),
-    }
+/// Returns the servers at an address: one, or one for each address to connect to instead.
+fn servers_at(address: &Address, connect_to: &[String]) -> Result<Vec<ServerUrl>, Invalid> {
+    let url = match address {
+        Address::Url(url) if !connect_to.is_empty() => {
+            let servers = connect_to.iter().map(|to| {
+                ServerUrl::parse_with(url, SCHEMES, REMEDY, |_, port| resolve_as(to, port))
+            });
+            return servers.collect();
+        }
+        Address::Url(url) => url.clone(),
+        Address::Socket(path) => format!("unix:{}", path.display()),
+    };
+    Ok(vec![parse_url(&url)?])
 }
+
+/// Resolves the address to connect to instead of the URL's, whose port is the default.
+fn resolve_as(connect_to: &str, port: u16) -> Result<SocketAddr, String> {
+    let named = |problem: String| format!("--connect-to {connect_to}: {problem}");
+    let authority = connect_to.parse::<Authority>();
+    let authority = authority.map_err(|error| {
+        named(format!(
+            "{error}: write HOST or HOST:PORT, and an IPv6 address in brackets"
+        ))
+    })?;
+    let host = authority.host().trim_matches(['[', ']']);
+    resolve(host, authority.port_u16().unwrap_or(port)).map_err(named)
+}
+
+const SCHEMES: &[(&str, bool)] = &[("http", false), ("https", true), ("unix", false)];
+const REMEDY: &str = "write http://host:port/path, https://… or unix:/path/of.socket:/path";
 
 /// Parses the URL of a server.
 ///
 /// # Errors
 /// An invalid URL, or a host that can't be resolved.
 pub(crate) fn parse_url(url: &str) -> Result<ServerUrl, Invalid> {
-    let schemes = [("http", false), ("https", true), ("unix", false)];
-    let remedy = "write http://host:port/path, https://… or unix:/path/of.socket:/path";
-    ServerUrl::parse(url, &schemes, remedy)
+    ServerUrl::parse(url, SCHEMES, REMEDY)
 }

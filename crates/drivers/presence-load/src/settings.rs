@@ -194,6 +194,7 @@ impl Settings {
         TlsOptions {
             ca: self.tls_ca.clone(),
             insecure: self.tls_insecure,
+            ..TlsOptions::default()
         }
     }
 

@@ -148,6 +148,19 @@ fn another_checkout_a_manifest_and_a_program_are_versions_too() {
         !manifest.contains("build"),
         "it is built already: {manifest}"
     );
+
+    // The program may be the last word of a command that prepares something for it.
+    project.file(
+        "daemons/a/daemon.toml",
+        "about = 'wrapped'\nserves = ['fake']\nprogram = 'server'\nversion = ['{program}', '--version']\n\
+        run = ['{dir}/on-disk', '{program}']\nready = { line = 'up' }\n",
+    );
+    let (_, _, manifest) = call(&program);
+    let program = program.canonicalize().unwrap();
+    let program = program.display();
+    let version = format!("version = [\"{program}\", \"--version\"]");
+    let run = format!("/daemons/a/on-disk\", \"{program}\"]");
+    assert_contains(&manifest, &[&version, &run]);
     fs::remove_dir_all(checkout).unwrap();
 }
 

@@ -214,6 +214,11 @@ fn sides_are_suites_results_or_daemons_of_a_suite() {
             "**excluded:** a@2026-03-01: not comparable with a@2026-01-31: two blocks of runs, between which the driver's own CPU time per operation changed by 20 %",
         ],
     );
+    let output = project.call(&["compare", &both[0], &both[1], "--fail-on", "worse"], 3);
+    assert_contains(
+        &messages(&output),
+        &["Nothing was compared by the metric of --fail-on"],
+    );
 }
 
 #[test]

@@ -36,7 +36,10 @@ impl ServerUrl {
     }
 
     /// Parses a URL, and finds the address of its host and port with `resolve`.
-    pub(crate) fn parse_with(
+    ///
+    /// # Errors
+    /// As [`ServerUrl::parse`].
+    pub fn parse_with(
         url: &str,
         schemes: &[(&str, bool)],
         remedy: &str,
@@ -135,7 +138,10 @@ impl ServerUrl {
 }
 
 /// Returns the first address of a host.
-fn resolve(host: &str, port: u16) -> Result<SocketAddr, String> {
+///
+/// # Errors
+/// The problem with the name, and the remedy.
+pub fn resolve(host: &str, port: u16) -> Result<SocketAddr, String> {
     let remedy = "correct the name, or write an address such as 127.0.0.1";
     let addresses = (host, port).to_socket_addrs();
     let mut addresses = addresses

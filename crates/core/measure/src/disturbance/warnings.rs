@@ -262,13 +262,21 @@ impl Disturbance {
             Some(_) => "which daemon and driver used themselves",
             None => "but it is not known which process used it",
         };
-        let severity = if others.is_none() && wait > WAIT_UNKNOWN_SUSPECT_PCT {
+        // A closed loop is expected to fill what it gets. A rate that is not served may be the driver's own limit.
+        let is_full = !context.closed && context.worker_cpu_pct + wait > WORKER_CPU_LIMIT_PCT;
+        let is_unknown = others.is_none() && wait > WAIT_UNKNOWN_SUSPECT_PCT;
+        let severity = if is_full || is_unknown {
             Severity::Suspect
         } else {
             Severity::Note
         };
+        let limited = if is_full {
+            ", and worked the rest of it: the driver may limit the rate"
+        } else {
+            ""
+        };
         let message = format!(
-            "a worker of the driver waited {} of the time for a CPU, {user} ({} forced switches)",
+            "a worker of the driver waited {} of the time for a CPU, {user} ({} forced switches){limited}",
             units::percent(wait),
             units::count(context.forced_switches)
         );
@@ -536,5 +544,8 @@ mod tests {
             ..closed
         };
         assert_eq!(unfilled(90.0, &open), None);
+        let rate = |wait| severity(&of(180.0, Some(wait), Some(4.0)), &open, Kind::SharedCpus);
+        assert_eq!(rate(30.0), Some(Note));
+        assert_eq!(rate(45.0), Some(Suspect), "50 % work and 45 % wait");
     }
 }

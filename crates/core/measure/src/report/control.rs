@@ -9,17 +9,28 @@ use crate::metrics::FAILURES;
 use crate::suite::Suite;
 use crate::units;
 
-/// Returns the statement that a daemon is worse than the control of its suite at the level of the answer, if it is: by the
-/// metric with a key such as `response.p99`, or by the primary one. A daemon that cannot be compared by it because of what it
-/// failed to do is worse, if the control did not fail.
+/// A judgement of the daemons of a suite against its control.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Judgement {
+    /// One is worse, with the statement about it.
+    Worse(String),
+    /// The runs do not prove that one is worse.
+    Unproven,
+    /// Nothing can be compared by the metric.
+    NotCompared,
+}
+
+/// Judges the daemons against the control of their suite at the level of the answer: by the metric with a key such as
+/// `response.p99`, or by the primary one. A daemon that cannot be compared by it because of what it failed to do is worse, if
+/// the control did not fail.
 ///
 /// # Errors
 /// No two daemons have a figure of the metric, with the metrics that they have.
-pub fn worse_than_control(suite: &Suite, metric: Option<&str>) -> Result<Option<String>, String> {
+pub fn against_control(suite: &Suite, metric: Option<&str>) -> Result<Judgement, String> {
     let comparison = Comparison::new(suite);
     let level = common_level(&comparison).filter(|_| comparison.has_controls());
     let Some(level) = level else {
-        return Ok(None);
+        return Ok(Judgement::NotCompared);
     };
     let groups = comparison.at(level);
     let pairs = groups.iter().filter_map(|group| {
@@ -31,7 +42,8 @@ pub fn worse_than_control(suite: &Suite, metric: Option<&str>) -> Result<Option<
         let reason = breaks(group, MOST_FAILED_PCT);
         if let (Some(reason), None) = (reason, breaks(control, ChangeScale::Difference.margin())) {
             let [name, control] = [group, control].map(|group| comparison.daemon(group.daemon));
-            return Ok(Some(format!("{name}: {reason}, unlike {control}")));
+            let statement = format!("{name}: {reason}, unlike {control}");
+            return Ok(Judgement::Worse(statement));
         }
     }
     let contests = Contests::new(&comparison, level);
@@ -54,7 +66,21 @@ pub fn worse_than_control(suite: &Suite, metric: Option<&str>) -> Result<Option<
     let by_failures = contests.by_key(FAILURES);
     let of_open = by_failures.and_then(|contest| statement(&comparison, contest, is_open));
     let of_all = || statement(&comparison, chosen?, |_| true);
-    Ok(of_open.or_else(of_all))
+    Ok(match of_open.or_else(of_all) {
+        Some(statement) => Judgement::Worse(statement),
+        None if chosen.is_some_and(is_compared) => Judgement::Unproven,
+        // Without a failure there is nothing to show.
+        None if metric == Some(FAILURES) && by_failures.is_none() => Judgement::Unproven,
+        None => Judgement::NotCompared,
+    })
+}
+
+/// Returns true if a daemon is compared with its control by a metric.
+fn is_compared(contest: &Contest<'_>) -> bool {
+    let mut entries = contest.ranked.iter();
+    let is_compared =
+        entries.any(|one| one.base.is_some() && contest.to_daemon(one.daemon).is_some());
+    is_compared && contest.limited.is_empty()
 }
 
 /// Returns the statement that one of some daemons is worse by a metric, if one is.

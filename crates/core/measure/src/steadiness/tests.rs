@@ -79,6 +79,12 @@ fn heavy_tails_and_spikes_cause_at_most_1_percent_of_false_alarms() {
             Unsteady::find(&stalled.collect::<Vec<_>>()).is_some()
         });
         assert!(spiked <= 1.0, "{length}: {spiked} %");
+        // Seconds in two states without phases: the percentiles are the same in each part of the run.
+        let two = share(|random| {
+            let mut is_slow = || random.random_range(0.0..1.0) < 0.1;
+            Unsteady::find(&samples(length, |_| if is_slow() { 0.01 } else { 1e-3 })).is_some()
+        });
+        assert!(two <= 1.0, "{length}: {two} %");
     }
 }
 
@@ -117,6 +123,63 @@ fn a_server_that_turns_from_1_to_100_ms_is_found_with_its_second() {
         warning.message,
         "no steady state: response rose from 1.00 ms to 100 ms at second 4 of the measured time"
     );
+}
+
+#[test]
+fn phases_in_another_state_are_found_with_their_seconds() {
+    for (length, from, to) in [(12, 4, 7), (16, 4, 12), (60, 50, 53), (250, 100, 103)] {
+        let found = share(|random| {
+            let mut noise = noise(random, 0.5, 0.15);
+            let slow = from as f64..to as f64;
+            let run = samples(length, |at| {
+                (if slow.contains(&at) { 13e-3 } else { 60e-6 }) * noise().exp()
+            });
+            let Some(Unsteady::Phases {
+                at_s,
+                back_s,
+                changes: 2,
+                ..
+            }) = Unsteady::find(&run)
+            else {
+                return false;
+            };
+            at_s == slow.start && back_s == slow.end
+        });
+        assert!(found >= 95.0, "{length}: {found} %");
+    }
+    let message = |run: &[Sample]| Unsteady::find(run).unwrap().warning(1.0).message;
+    let to_and_fro = samples(24, |at| {
+        if ((at / 4.0) as u64).is_multiple_of(2) {
+            1e-3
+        } else {
+            0.1
+        }
+    });
+    let rose = "no steady state: response rose from 1.00 ms to 100 ms at second 4 of the measured time, and back at second 8";
+    assert_eq!(message(&to_and_fro), format!("{rose}; it changed 5 times"));
+    // The last phase may be cut off.
+    let run = samples(16, |at| if (5.0..14.0).contains(&at) { 0.1 } else { 1e-3 });
+    assert!(
+        message(&run).ends_with("at second 5 of the measured time, and back at second 14"),
+        "{}",
+        message(&run)
+    );
+    // One usual second, or one slow second elsewhere, does not hide a phase.
+    let slow = |at: f64| (4.0..14.0).contains(&at) && at != 8.0 || at == 20.0;
+    let run = samples(40, |at| if slow(at) { 0.1 } else { 1e-3 });
+    assert!(
+        message(&run).ends_with("and back at second 14"),
+        "{}",
+        message(&run)
+    );
+    // Two slow seconds are a disturbance, and three of a long run are in no percentile.
+    for (length, to) in [(20, 7.0), (400, 8.0)] {
+        let run = samples(
+            length,
+            |at| if (5.0..to).contains(&at) { 0.1 } else { 1e-3 },
+        );
+        assert_eq!(Unsteady::find(&run), None, "{length}");
+    }
 }
 
 #[test]

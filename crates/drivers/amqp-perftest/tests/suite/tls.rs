@@ -3,16 +3,13 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use harness_testing::certificate::Certificate;
 use harness_testing::program::Program;
 use null_broker::{NullBroker, Script};
-use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair, generate_simple_self_signed};
 use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Runtime;
 use tokio_rustls::TlsAcceptor;
-use tokio_rustls::rustls::ServerConfig;
-use tokio_rustls::rustls::crypto::ring;
-use tokio_rustls::rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 
 use crate::support::PROGRAM;
 
@@ -27,23 +24,13 @@ struct Front {
 
 impl Front {
     /// Starts the proxy with a self-signed certificate, which may be one of a CA.
-    fn start(is_ca: IsCa) -> Self {
+    fn start(is_ca: bool) -> Self {
         let broker = NullBroker::start(Script::default()).unwrap();
         let behind = broker.uri();
         let behind = behind.split_once('@').unwrap().1.trim_end_matches('/');
         let behind: SocketAddr = behind.parse().unwrap();
-        let mut params = CertificateParams::new(["localhost".to_owned()]).unwrap();
-        params.is_ca = is_ca;
-        let signing_key = KeyPair::generate().unwrap();
-        let cert = params.self_signed(&signing_key).unwrap();
-        let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(signing_key.serialize_der()));
-        let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_no_client_auth()
-            .with_single_cert(vec![cert.der().clone()], key)
-            .unwrap();
-        let acceptor = TlsAcceptor::from(Arc::new(config));
+        let certificate = Certificate::new("localhost", is_ca);
+        let acceptor = TlsAcceptor::from(Arc::new(certificate.server(None)));
         let runtime = Runtime::new().unwrap();
         let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
         let address = listener.local_addr().unwrap();
@@ -63,7 +50,7 @@ impl Front {
         Self {
             broker,
             address,
-            pem: cert.pem(),
+            pem: certificate.pem,
             _runtime: runtime,
         }
     }
@@ -81,7 +68,7 @@ fn program(uri: &str, arguments: &[&str]) -> Program {
 
 #[test]
 fn every_message_comes_through_tls() {
-    let (front, folder) = (Front::start(IsCa::NoCa), tempfile::tempdir().unwrap());
+    let (front, folder) = (Front::start(false), tempfile::tempdir().unwrap());
     let ca = folder.path().join("ca.pem");
     std::fs::write(&ca, &front.pem).unwrap();
     let trusts = ["--tls-ca", ca.to_str().unwrap()];
@@ -110,10 +97,10 @@ fn every_message_comes_through_tls() {
 
 #[test]
 fn a_certificate_that_nobody_trusts_is_refused_with_the_remedy() {
-    let (front, folder) = (Front::start(IsCa::NoCa), tempfile::tempdir().unwrap());
-    let other = generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let (front, folder) = (Front::start(false), tempfile::tempdir().unwrap());
+    let other = Certificate::new("localhost", false);
     let ca = folder.path().join("other.pem");
-    std::fs::write(&ca, other.cert.pem()).unwrap();
+    std::fs::write(&ca, other.pem).unwrap();
     let (ca, none) = (ca.to_str().unwrap(), "/nowhere/ca.pem");
     for (arguments, names) in [
         (&["--tls-ca", ca][..], &["--tls-ca", "--tls-insecure"][..]),
@@ -133,8 +120,7 @@ fn a_certificate_that_nobody_trusts_is_refused_with_the_remedy() {
 /// `openssl req -x509` makes such a certificate. The library of lapin takes none of a CA as a server's own.
 #[test]
 fn a_server_with_its_own_certificate_of_a_ca_is_trusted_or_refused_with_the_engine_to_use() {
-    let certificate = IsCa::Ca(BasicConstraints::Unconstrained);
-    let (front, folder) = (Front::start(certificate), tempfile::tempdir().unwrap());
+    let (front, folder) = (Front::start(true), tempfile::tempdir().unwrap());
     let ca = folder.path().join("ca.pem");
     std::fs::write(&ca, &front.pem).unwrap();
     let trusts = ["--tls-ca", ca.to_str().unwrap(), "--pmessages", "10"];

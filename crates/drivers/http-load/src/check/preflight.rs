@@ -7,7 +7,7 @@ use load::clock;
 use load::net::dial::connect_within;
 use load::net::http1::{Reader, RequestInfo};
 use load::net::url::ServerUrl;
-use tls_client::Socket;
+use tls_client::{Socket, tls_error};
 
 use super::sample::{Content, Fetched, PREFLIGHT_TIMEOUT, Sample, TIMED_OUT, no_connection};
 use crate::engine::hyper;
@@ -103,7 +103,11 @@ fn fetch_once(
             Err(error) => match error.kind() {
                 ErrorKind::Interrupted => continue,
                 ErrorKind::WouldBlock | ErrorKind::TimedOut => bail!(TIMED_OUT),
-                _ => bail!("the connection ended before the response ({error}): {IS_IT_HTTP}"),
+                _ => match &tls {
+                    // With TLS 1.3, a server refuses a client's certificate after the handshake.
+                    Some(tls) if tls_error(&error).is_some() => bail!(tls::explain(tls, &error)),
+                    _ => bail!("the connection ended before the response ({error}): {IS_IT_HTTP}"),
+                },
             },
         };
         let piece = &buffer[..length];

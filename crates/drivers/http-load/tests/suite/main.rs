@@ -33,4 +33,5 @@ mod secure;
 mod servers;
 mod shares;
 mod tls;
+mod tls_options;
 mod tls_peers;

@@ -6,6 +6,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
+use harness_testing::certificate::Certificate;
 use harness_testing::peer;
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
@@ -14,9 +15,6 @@ use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair};
-use rustls::crypto::ring;
-use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use tempfile::NamedTempFile;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -56,16 +54,17 @@ struct Seen {
 
 impl Secure {
     pub(crate) fn start(spoken: Spoken) -> Self {
-        Self::showing(spoken, IsCa::NoCa)
+        Self::showing(spoken, false)
     }
 
     /// Starts a server with a CA certificate, like one of `openssl req -x509`.
     pub(crate) fn showing_a_ca(spoken: Spoken) -> Self {
-        Self::showing(spoken, IsCa::Ca(BasicConstraints::Unconstrained))
+        Self::showing(spoken, true)
     }
 
-    fn showing(spoken: Spoken, is_ca: IsCa) -> Self {
-        let (mut config, pem) = configure(is_ca);
+    fn showing(spoken: Spoken, is_ca: bool) -> Self {
+        let certificate = Certificate::new("localhost", is_ca);
+        let mut config = certificate.server(None);
         if spoken == Spoken::Https {
             config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         }
@@ -82,7 +81,7 @@ impl Secure {
             } else {
                 "https"
             },
-            pem,
+            pem: certificate.pem,
             seen,
             _runtime: runtime,
         }
@@ -109,22 +108,6 @@ impl Secure {
     }
 }
 
-/// Returns the configuration of a server with a new certificate for `localhost`, and the certificate in PEM.
-fn configure(is_ca: IsCa) -> (ServerConfig, String) {
-    let mut params = CertificateParams::new(["localhost".to_owned()]).unwrap();
-    params.is_ca = is_ca;
-    let signing_key = KeyPair::generate().unwrap();
-    let cert = params.self_signed(&signing_key).unwrap();
-    let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(signing_key.serialize_der()));
-    let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_no_client_auth()
-        .with_single_cert(vec![cert.der().clone()], key)
-        .unwrap();
-    (config, cert.pem())
-}
-
 /// Starts a server that plays a part on each connection after the handshake. Returns its URL.
 pub(crate) fn serve_by(
     act: impl Fn(&mut StreamOwned<ServerConnection, TcpStream>) -> io::Result<()>
@@ -132,7 +115,18 @@ pub(crate) fn serve_by(
     + Sync
     + 'static,
 ) -> String {
-    let config = Arc::new(configure(IsCa::NoCa).0);
+    serve_with(Certificate::new("localhost", false).server(None), act)
+}
+
+/// The same with a configuration of its own.
+pub(crate) fn serve_with(
+    config: ServerConfig,
+    act: impl Fn(&mut StreamOwned<ServerConnection, TcpStream>) -> io::Result<()>
+    + Send
+    + Sync
+    + 'static,
+) -> String {
+    let config = Arc::new(config);
     let address = peer::serve(move |tcp| {
         let tls = ServerConnection::new(Arc::clone(&config)).unwrap();
         act(&mut StreamOwned::new(tls, tcp))

@@ -2,7 +2,7 @@
 
 use super::*;
 use measure::metrics::check_primary;
-use measure::report::{summary, worse_than_control};
+use measure::report::{Judgement, against_control, summary};
 use measure::result::RunResult;
 use measure::suite::Planned;
 
@@ -25,6 +25,15 @@ fn suite_of(daemons: &'static [&'static str], levels: &'static [u64], runs: u64)
         runs,
         seconds: 10,
     })
+}
+
+/// Returns the statement that a daemon is worse than the control by a metric, if it is.
+#[track_caller]
+fn worse(suite: &Suite, metric: Option<&str>) -> Option<String> {
+    match against_control(suite, metric).unwrap() {
+        Judgement::Worse(statement) => Some(statement),
+        Judgement::Unproven | Judgement::NotCompared => None,
+    }
 }
 
 /// Changes the peak memory of a daemon's runs by a factor for each.
@@ -209,7 +218,6 @@ fn a_few_failures_are_compared_beside_all_other_metrics() {
     let failures = text.lines().find(|line| line.contains("failure rate"));
     assert_snapshot!(failures.unwrap(), @r"- **failures:** failure rate of rust-streaming is worse by at least 0.1 percentage points: +0.380 points \[+0.125, +0.635\] (0 % → 0.380 %, 5 runs), against go-streaming");
     // The other metrics have no word for it.
-    let worse = |suite: &Suite, metric| worse_than_control(suite, metric).unwrap();
     assert_eq!(worse(&suite, None), None);
     assert_snapshot!(worse(&suite, Some("errors.rate")).unwrap(), @"failure rate of rust-streaming is worse by at least 0.1 percentage points: +0.380 points [+0.125, +0.635], against go-streaming");
     let table = summary::render(&suite);
@@ -217,7 +225,8 @@ fn a_few_failures_are_compared_beside_all_other_metrics() {
     // A single burst decides nothing.
     let mut suite = suite_of(&["go-streaming", "rust-streaming"], &[1_000], 5);
     suite.control = Some("go-streaming".to_owned());
-    assert_eq!(worse(&suite, Some("errors.rate")), None, "nothing failed");
+    let judged = against_control(&suite, Some("errors.rate"));
+    assert_eq!(judged, Ok(Judgement::Unproven), "nothing failed");
     fail(&mut suite, "rust-streaming", &[0, 0, 40, 0, 0]);
     assert_contains(
         &answer(&suite),
@@ -239,7 +248,7 @@ fn a_daemon_that_failed_too_much_is_compared_by_its_failures_only() {
     - **ran:** 1 level, 5 repetitions
     ");
     suite.control = Some("go-streaming".to_owned());
-    let worse = |suite: &Suite| worse_than_control(suite, Some("daemon.rss.peak")).unwrap();
+    let worse = |suite: &Suite| worse(suite, Some("daemon.rss.peak"));
     assert_eq!(
         worse(&suite).unwrap(),
         "rust-streaming: 4.2 % of its operations failed, unlike go-streaming"
@@ -565,14 +574,13 @@ fn daemons_are_compared_with_a_control_in_the_words_that_are_about_them() {
     - **level:** the comparison is at 1,000, the only level
     - **ran:** 1 level, 5 repetitions
     ");
-    let worse = |suite: &Suite, metric| worse_than_control(suite, metric).unwrap();
     assert_contains(
         &worse(&suite, None).unwrap(),
         &["TTFB p50 of ", "is worse by at least 3 %"],
     );
     let memory = worse(&suite, Some("daemon.rss.peak")).unwrap();
     assert_contains(&memory, &["peak memory of php-streaming is worse"]);
-    let problem = worse_than_control(&suite, Some("ttfb")).unwrap_err();
+    let problem = against_control(&suite, Some("ttfb")).unwrap_err();
     assert_contains(
         &problem,
         &["no metric `ttfb` is compared: use one of first_byte.p50, "],
@@ -582,7 +590,11 @@ fn daemons_are_compared_with_a_control_in_the_words_that_are_about_them() {
         .results
         .retain(|run| run.daemon.name != "python-streaming");
     suite.control = Some("php-streaming".to_owned());
-    assert_eq!(worse(&suite, None), None, "the only other one is better");
+    assert_eq!(
+        against_control(&suite, None),
+        Ok(Judgement::Unproven),
+        "the only other one is better"
+    );
     fail(&mut suite, "rust-streaming", &[42]);
     let reason = worse(&suite, None).unwrap();
     assert_eq!(
@@ -590,7 +602,11 @@ fn daemons_are_compared_with_a_control_in_the_words_that_are_about_them() {
         "rust-streaming: 4.2 % of its operations failed, unlike php-streaming"
     );
     suite.control = None;
-    assert_eq!(worse(&suite, None), None, "without a control");
+    assert_eq!(
+        against_control(&suite, None),
+        Ok(Judgement::NotCompared),
+        "without a control"
+    );
 }
 
 #[test]

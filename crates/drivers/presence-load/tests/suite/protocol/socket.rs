@@ -3,16 +3,14 @@
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::sync::Arc;
 
+use harness_testing::certificate::Certificate;
 use harness_testing::peer;
 use load::clock;
 use load::net::dial::{Peer, dial};
 use load::net::sources::Sources;
 use load::net::write_buffer::WriteBuffer;
 use load::reactor::Reactor;
-use rcgen::{CertifiedKey, generate_simple_self_signed};
-use rustls::crypto::ring;
-use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
-use rustls::{ServerConfig, ServerConnection, StreamOwned};
+use rustls::{ServerConnection, StreamOwned};
 use tls_client::{Socket, TlsClient, TlsOptions};
 
 /// More than the kernel and TLS take at once.
@@ -20,16 +18,7 @@ const SIZE: usize = 3_000_000;
 
 /// Starts a server that reads this many bytes and sends them back.
 fn serve(length: usize) -> Peer {
-    let CertifiedKey { cert, signing_key } =
-        generate_simple_self_signed(["localhost".to_owned()]).unwrap();
-    let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(signing_key.serialize_der()));
-    let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_no_client_auth()
-        .with_single_cert(vec![cert.der().clone()], key)
-        .unwrap();
-    let config = Arc::new(config);
+    let config = Arc::new(Certificate::new("localhost", false).server(None));
     let address = peer::serve(move |tcp| {
         let tls = ServerConnection::new(Arc::clone(&config)).unwrap();
         let mut stream = StreamOwned::new(tls, tcp);
