@@ -1,7 +1,10 @@
 //! The driver: its contract with the harness, and the check before the run.
 
-use harness::cli;
+use std::net::IpAddr;
+
+use harness::{cli, output};
 use load::driver::{Checked, Description, Driver, Findings, Target, Worker};
+use load::net::url::ServerUrl;
 use load::plan::{Invalid, Plan};
 use load::workers::WorkerRange;
 use measure::result::{AuditInputs, RunResult};
@@ -150,6 +153,11 @@ impl Driver for HttpLoad {
     fn check(&self) -> anyhow::Result<Checked> {
         let mut first: Option<Sample> = None;
         let settings = &self.shared.settings;
+        if let Some(variable) = self.shared.servers.iter().find_map(ignored_proxy) {
+            output::note(&format!(
+                "{variable} is set and not used: requests go to the server itself"
+            ));
+        }
         let servers = self.shared.servers.iter().zip(&self.shared.requests);
         for (index, (server, requests)) in servers.enumerate() {
             let sample = preflight::fetch(settings, server, requests).and_then(|sample| {
@@ -203,6 +211,23 @@ impl Driver for HttpLoad {
             Prepared::Wire(servers) => wire::work(&self.shared, servers, worker),
         }
     }
+}
+
+/// Returns the variable that makes other programs use a proxy for a server.
+fn ignored_proxy(server: &ServerUrl) -> Option<&'static str> {
+    let own = if server.tls {
+        ["https_proxy", "HTTPS_PROXY"]
+    } else {
+        // Other programs ignore it in capitals, which a client of a CGI program can set.
+        ["http_proxy", "http_proxy"]
+    };
+    let is_near = match server.host.parse::<IpAddr>() {
+        Ok(address) => address.is_loopback(),
+        Err(_) => server.host == "localhost",
+    };
+    let mut variables = own.into_iter().chain(["all_proxy", "ALL_PROXY"]);
+    let set = variables.find(|name| std::env::var_os(name).is_some_and(|value| !value.is_empty()));
+    set.filter(|_| !is_near)
 }
 
 /// Rewrites thresholds from k6's syntax and enables the phases they use, and reads headers from files.

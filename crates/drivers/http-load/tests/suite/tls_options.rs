@@ -183,6 +183,14 @@ fn a_name_that_points_nowhere_is_requested_from_the_addresses_that_are_given() {
             );
         }
     }
+    let through = |variable: &str| {
+        let mut program = program(&url, &["--connect-to", "127.0.0.1"]);
+        program.command().env(variable, "http://127.0.0.1:1");
+        program.run().stderr
+    };
+    let note = "https_proxy is set and not used";
+    assert!(through("https_proxy").contains(note));
+    assert!(!through("http_proxy").contains("not used"));
     let count = server.seen().len();
     for (to, problem) in [
         (
