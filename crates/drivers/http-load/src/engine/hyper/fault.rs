@@ -90,12 +90,6 @@ pub(super) fn is_not_taken(error: &hyper::Error) -> bool {
 
 fn of_http2(error: &h2::Error) -> &'static str {
     match error.get_io() {
-        // The end of the connection, which is no error of the system.
-        Some(error)
-            if error.kind() == io::ErrorKind::BrokenPipe && error.raw_os_error().is_none() =>
-        {
-            EARLY_CLOSE
-        }
         Some(error) => of_io(error),
         None if !error.is_remote() => HTTP2,
         None if error.is_reset() => RESET,
@@ -112,6 +106,8 @@ fn of_io(error: &io::Error) -> &'static str {
     }
     match error.kind() {
         io::ErrorKind::UnexpectedEof => EARLY_CLOSE,
+        // HTTP/2: the server has closed, which is no error of the system.
+        io::ErrorKind::BrokenPipe if error.raw_os_error().is_none() => EARLY_CLOSE,
         io::ErrorKind::TimedOut => TIMEOUT,
         io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData => of_chunks(&error.to_string()),
         _ => RESET,
