@@ -17,6 +17,7 @@ const CRATES: &[(&str, &[Target])] = &[
     ("fdpass-client", fdpass_client::fuzz::TARGETS),
     ("harness", harness::fuzz::TARGETS),
     ("http-daemon", http_daemon::fuzz::TARGETS),
+    ("http-load", http_load::fuzz::TARGETS),
     ("issue-rpc", issue_rpc::fuzz::TARGETS),
     ("load", load::fuzz::TARGETS),
     ("measure", measure::fuzz::TARGETS),

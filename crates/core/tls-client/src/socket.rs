@@ -113,6 +113,15 @@ impl Socket {
         Ok(())
     }
 
+    /// Returns the protocol that was negotiated (ALPN), once the handshake is complete.
+    #[must_use]
+    pub fn protocol(&self) -> Option<&[u8]> {
+        match &self.0 {
+            Stream::Plain(_) => None,
+            Stream::Tls(stream) => stream.tls.alpn_protocol(),
+        }
+    }
+
     /// Returns true if nothing was left in the kernel by the last read, which filled less than its buffer: the caller of
     /// an edge-triggered loop need not read again.
     #[must_use]

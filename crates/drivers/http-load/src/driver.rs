@@ -11,7 +11,6 @@ use measure::result::{AuditInputs, RunResult};
 use measure::spec::Spec;
 use measure::tally::{Series, Tally};
 use serde::{Deserialize, Serialize};
-use tls_client::TlsClient;
 
 use crate::check::preflight;
 use crate::check::sample::Sample;
@@ -21,7 +20,7 @@ use crate::findings::{self, ANY_LENGTH};
 use crate::settings::{Engine, Pacing, Settings};
 use crate::shared::Shared;
 use crate::spec::SPEC;
-use crate::{k6, spec, summary, tls};
+use crate::{k6, spec, summary};
 
 /// The load on one server or several.
 #[derive(Debug)]
@@ -34,7 +33,7 @@ pub struct HttpLoad {
 #[derive(Debug)]
 enum Prepared {
     Hyper(Vec<hyper::Prepared>),
-    Wire(Vec<Option<TlsClient>>),
+    Wire(Vec<wire::Prepared>),
 }
 
 /// Facts about the responses before the run, passed to shards.
@@ -141,7 +140,7 @@ impl Driver for HttpLoad {
                 Prepared::Hyper(servers.collect::<Result<_, _>>()?)
             }
             _ => {
-                let servers = servers.map(|server| tls::client(server, settings));
+                let servers = servers.map(|server| wire::Prepared::new(settings, server));
                 Prepared::Wire(servers.collect::<Result<_, _>>()?)
             }
         };

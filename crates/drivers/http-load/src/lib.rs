@@ -8,6 +8,9 @@ mod driver;
 mod engine;
 mod exchange;
 mod findings;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
+mod http2;
 mod k6;
 mod outcome;
 mod requests;

@@ -40,7 +40,7 @@ pub(crate) mod count {
         OPENED = CounterSpec::new("opened", "opened", Opened);
         /// Connections that were to be kept, and that the server closed after an answer or with a GOAWAY.
         CLOSED = CounterSpec::new("closed", "closed", Closed);
-        /// Requests that were sent again, because the server had not taken them before a GOAWAY.
+        /// Requests that were sent again, because the server had not taken them before a GOAWAY, or had refused them.
         RETRIES = CounterSpec::new("retries", "retries", Retries);
         /// Open connections, reported once a second by each worker.
         HELD = CounterSpec::new("held", "held", Held);

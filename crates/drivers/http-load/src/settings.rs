@@ -28,7 +28,7 @@ const RESPONSES: &str = "Responses";
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
-    /// Choose the HTTP implementation: wire for HTTP/1.1, hyper for HTTP/2 too, auto for wire if it suffices
+    /// Choose the HTTP implementation: wire, which costs less CPU, or the library hyper; auto is wire
     #[arg(long, help_heading = CONNECTIONS, value_enum, default_value = "auto")]
     pub engine: Engine,
     /// Number of connections for the groups with a rate, opened before they are needed.
@@ -182,10 +182,10 @@ pub struct Settings {
 )]
 #[serde(rename_all = "lowercase")]
 pub enum Engine {
-    /// The cheapest engine that supports the settings.
+    /// The cheapest engine that supports the settings, which is `wire`.
     #[default]
     Auto,
-    /// The driver's own event loop for HTTP/1.1, with and without TLS.
+    /// The driver's own event loop for HTTP/1.1 and HTTP/2, with and without TLS.
     Wire,
     /// The hyper library: HTTP/1.1 and HTTP/2, with and without TLS.
     Hyper,
@@ -241,14 +241,10 @@ impl Settings {
         }
     }
 
-    /// Chooses the cheapest engine that supports the settings, unless one is named.
+    /// Chooses the cheapest engine, unless one is named.
     pub(crate) fn choose_engine(&mut self) {
         if self.engine == Engine::Auto {
-            self.engine = if self.http2 {
-                Engine::Hyper
-            } else {
-                Engine::Wire
-            };
+            self.engine = Engine::Wire;
         }
     }
 

@@ -13,6 +13,10 @@ use crate::settings::Settings;
 pub(crate) const H2: &[u8] = b"h2";
 const HTTP_1_1: &[u8] = b"http/1.1";
 
+/// The explanation of a handshake that did not choose HTTP/2.
+pub(crate) const NO_HTTP2: &str =
+    "the server does not offer HTTP/2 over TLS (ALPN): leave out --http2";
+
 /// Prepares TLS for a server, if it uses that.
 pub(crate) fn client(
     server: &ServerUrl,

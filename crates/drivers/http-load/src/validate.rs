@@ -83,12 +83,7 @@ impl Settings {
 
     /// Checks that the engine supports the settings, as far as that does not depend on the server.
     pub(crate) fn validate_engine(&self) -> Result<(), Invalid> {
-        let by_hyper = self.engine == Engine::Hyper || self.http2;
-        if self.engine == Engine::Wire && self.http2 {
-            let problem =
-                "the wire engine supports HTTP/1.1 only: use hyper or auto, or leave out --http2";
-            return Err(Invalid::setting("engine", problem));
-        }
+        let by_hyper = self.engine == Engine::Hyper;
         within("streams", self.streams.into(), MAX_STREAMS)?;
         if self.streams > 1 && !self.http2 {
             let problem =
@@ -98,9 +93,8 @@ impl Settings {
         if self.streams > 1 && !self.keep_alive {
             return Err(Invalid::setting("streams", UNKEPT));
         }
-        if self.pipeline > 1 && by_hyper {
-            let problem =
-                "the hyper engine cannot pipeline: use --engine wire, or --http2 with --streams";
+        if self.pipeline > 1 && (by_hyper || self.http2) {
+            let problem = "the hyper engine cannot pipeline, and HTTP/2 has --streams instead: use --engine wire without --http2, or --streams";
             return Err(Invalid::setting("pipeline", problem));
         }
         if self.batch && by_hyper {

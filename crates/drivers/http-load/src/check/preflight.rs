@@ -38,10 +38,14 @@ pub(crate) fn fetch(
 ) -> anyhow::Result<Sample> {
     let mut hop: Option<RedirectTarget> = None;
     loop {
-        let Fetched { sample, location } = match settings.engine {
-            Engine::Hyper => hyper::fetch(settings, server, hop.as_ref())?,
-            _ => fetch_once(settings, server, requests, hop.as_ref())?,
+        // Over HTTP/2 the library reads the responses before the run, so that another implementation has judged them too.
+        let by_hyper = settings.engine == Engine::Hyper || settings.http2;
+        let fetched = if by_hyper {
+            hyper::fetch(settings, server, hop.as_ref())
+        } else {
+            fetch_once(settings, server, requests, hop.as_ref())
         };
+        let Fetched { sample, location } = fetched?;
         if settings.follow == 0 || !is_redirect(sample.status) {
             return Ok(sample);
         }

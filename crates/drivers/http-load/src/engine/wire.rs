@@ -1,8 +1,9 @@
-//! The engine `wire`: HTTP/1.1, with and without TLS, in one event loop per worker.
+//! The engine `wire`: HTTP/1.1 and HTTP/2, with and without TLS, in one event loop per worker.
 //!
 //! Cost of a request on a persistent connection, roughly: one `send`, one `recv` and a share of an `epoll_wait`, which
 //! are nine tenths of it; 150 ns to parse the response, 30 ns for the clock, 10 ns for each recorded value. A
-//! connection is an entry of about 130 bytes; all share one buffer.
+//! connection is an entry of about 140 bytes; all share one buffer. With HTTP/2 the requests and responses of a
+//! connection that are ready together share one `send` and one `recv`.
 
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read as _, Write as _};
@@ -12,35 +13,55 @@ use load::driver::Worker;
 use load::event_loop::{self, Context, Handler, LoopState};
 use load::net::http1::{RequestInfo, ResponseError};
 use load::net::sources::Sources;
+use load::net::url::ServerUrl;
 use load::pacer::Start;
+use load::plan::Invalid;
 use load::reactor::Event;
 use load::slots::Id;
 use tls_client::TlsClient;
 
 use crate::content::{Checksum, ResponseSink};
+use crate::http2::RequestBlocks;
 use crate::outcome::{self, count};
 use crate::roles::checks::ResponseCapture;
 use crate::roles::clients::{self, Clients, ConnectionState, EndedConnection, Retry};
 use crate::roles::operation::connection_of;
+use crate::settings::Settings;
 use crate::shared::Shared;
 use crate::spec::{BLOCKED, SENDING};
+use crate::tls;
 
 mod connection;
 mod delay;
 mod dial;
 mod responses;
+mod streams;
 
 use connection::Connection;
 use delay::BatchDelay;
 
-/// Runs one worker's share of the load; `tls` has an entry for each server.
-pub(crate) fn work(
-    shared: &Shared,
-    tls: &[Option<TlsClient>],
-    worker: Worker,
-) -> anyhow::Result<()> {
+/// What is prepared for a server: TLS, and the requests of HTTP/2.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    tls: Option<TlsClient>,
+    blocks: Option<RequestBlocks>,
+}
+
+impl Prepared {
+    /// Prepares the requests to a server.
+    pub(crate) fn new(settings: &Settings, server: &ServerUrl) -> Result<Self, Invalid> {
+        let blocks = || RequestBlocks::new(settings, server);
+        Ok(Self {
+            tls: tls::client(server, settings)?,
+            blocks: settings.http2.then(blocks).transpose()?,
+        })
+    }
+}
+
+/// Runs one worker's share of the load; `prepared` has an entry for each server.
+pub(crate) fn work(shared: &Shared, prepared: &[Prepared], worker: Worker) -> anyhow::Result<()> {
     let cx = Context::new(worker, clients::options(&shared.settings))?;
-    let worker = WireWorker::new(shared, tls, &cx.state);
+    let worker = WireWorker::new(shared, prepared, &cx.state);
     event_loop::run(worker, cx)
 }
 
@@ -51,7 +72,7 @@ type Cx<'a> = Context<WireWorker<'a>>;
 #[derive(Debug)]
 struct WireWorker<'a> {
     shared: &'a Shared,
-    tls: &'a [Option<TlsClient>],
+    prepared: &'a [Prepared],
     clients: Clients<'a>,
     sources: Sources,
     /// Buffer for requests that contain a number.
@@ -66,7 +87,7 @@ struct WireWorker<'a> {
 }
 
 impl<'a> WireWorker<'a> {
-    fn new(shared: &'a Shared, tls: &'a [Option<TlsClient>], state: &LoopState<Retry>) -> Self {
+    fn new(shared: &'a Shared, prepared: &'a [Prepared], state: &LoopState<Retry>) -> Self {
         let settings = &shared.settings;
         Self {
             clients: Clients::new(shared, state.share, state.phases.origin),
@@ -78,7 +99,7 @@ impl<'a> WireWorker<'a> {
             timeout_ns: settings.timeout.as_nanos() as u64,
             connect_timeout_ns: settings.connect_timeout.as_nanos() as u64,
             shared,
-            tls,
+            prepared,
         }
     }
 }
@@ -98,9 +119,8 @@ impl Handler for WireWorker<'_> {
         }
         while let Some(id) = self.idle.pop_front() {
             let connection = cx.connections.get_mut(id);
-            if let Some(connection) =
-                connection.filter(|entry| entry.state == ConnectionState::Idle)
-            {
+            let most = self.shared.settings.streams;
+            if let Some(connection) = connection.filter(|connection| connection.has_room(most)) {
                 connection.take(operation);
                 return self.send(id, cx);
             }
@@ -145,12 +165,14 @@ impl Handler for WireWorker<'_> {
     }
 
     fn expired(&mut self, id: Id, cx: &mut Context<Self>) {
-        let connection = cx.connections.get_mut(id);
-        let kind = match connection.map(|connection| connection.state) {
-            Some(ConnectionState::Connecting) => outcome::CONNECT_TIMEOUT,
-            _ => outcome::TIMEOUT,
+        let Some(connection) = cx.connections.get_mut(id) else {
+            return;
         };
-        self.end(id, kind, cx);
+        match connection.state {
+            ConnectionState::Connecting => self.end(id, outcome::CONNECT_TIMEOUT, cx),
+            _ if connection.streams.is_some() => self.expire_streams(id, cx),
+            _ => self.end(id, outcome::TIMEOUT, cx),
+        }
     }
 
     fn turn(&mut self, cx: &mut Context<Self>) -> anyhow::Result<u64> {
@@ -203,6 +225,9 @@ impl<'a> WireWorker<'a> {
             let Some(connection) = cx.connections.get_mut(id) else {
                 return;
             };
+            if connection.streams.is_some() {
+                return self.send_streams(id, cx);
+            }
             let requests = &self.shared.requests[self.shared.server_of(connection.owner.index)];
             let (offset, begun) = (connection.offset as usize, connection.written);
             let Some(operation) = connection.next_unsent() else {
@@ -262,7 +287,11 @@ impl<'a> WireWorker<'a> {
                 Ok(0) => return self.at_end(id, cx),
                 Ok(length) => {
                     let is_drained = length < cx.buffer.len() && connection.socket.is_drained();
-                    self.received(id, length, cx);
+                    if connection.streams.is_some() {
+                        self.received_frames(id, length, cx);
+                    } else {
+                        self.received(id, length, cx);
+                    }
                     // A peer that closes may still have data.
                     if is_drained && !closing {
                         return;
@@ -353,6 +382,9 @@ impl<'a> WireWorker<'a> {
         let Some(mut connection) = cx.connections.remove(id) else {
             return;
         };
+        if let Some(streams) = connection.streams.take() {
+            return self.ended(connection, streams, kind, cx);
+        }
         if connection.awaiting_first_response {
             self.clients.first_answered(&mut cx.state);
         }

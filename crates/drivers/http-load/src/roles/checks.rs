@@ -81,6 +81,11 @@ impl Checks {
         }
     }
 
+    /// Returns true if the value of a field is kept; its name is in lower case.
+    pub(crate) fn needs(&self, name: &[u8]) -> bool {
+        self.fields.iter().any(|field| field.as_bytes() == name)
+    }
+
     pub(crate) fn need_body(&self) -> bool {
         self.needs_body
     }

@@ -1,7 +1,7 @@
 //! Servers of HTTP/2 that close a connection with a GOAWAY while requests are in flight (RFC 9113 §6.8).
 
 use std::fs;
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::process::Command;
 use std::sync::Arc;
@@ -10,42 +10,25 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use harness_testing::program::Program;
 use harness_testing::result::ResultFile;
 use harness_testing::{peer, skip};
+use http_load::Settings;
+use load::recorder::OK;
 
+use crate::frames::{
+    DATA, END_HEADERS, END_STREAM, HEADERS, RST_STREAM, begin, frame, goaway, next_request,
+};
 use crate::program::{PROGRAM, adds_up, program, run_users, started_of};
-
-/// Types of frames (RFC 9113 §6).
-const DATA: u8 = 0;
-const HEADERS: u8 = 1;
-const RST_STREAM: u8 = 3;
-const SETTINGS: u8 = 4;
-const GOAWAY: u8 = 7;
-/// Flags: the last frame of a stream, and of its header fields; the acknowledgement of settings.
-const END: u8 = 0x5;
-const ACK: u8 = 0x1;
-/// The preface of a client (RFC 9113 §3.4), in bytes.
-const PREFACE: usize = 24;
-
-fn write_frame(
-    out: &mut TcpStream,
-    kind: u8,
-    flags: u8,
-    id: u32,
-    payload: &[u8],
-) -> io::Result<()> {
-    let length = (payload.len() as u32).to_be_bytes();
-    let head = [&length[1..], &[kind, flags], &id.to_be_bytes()].concat();
-    out.write_all(&[&head, payload].concat())
-}
+use crate::scenarios::{put, users};
+use crate::servers::ENGINES;
 
 /// Answers a request with status 200, index 8 of the static table (RFC 7541 appendix A), and a body.
 fn answer(out: &mut TcpStream, id: u32) -> io::Result<()> {
-    write_frame(out, HEADERS, END & !ACK, id, &[0x88])?;
-    write_frame(out, DATA, ACK, id, b"hello")
+    out.write_all(&frame(HEADERS, END_HEADERS, id, &[0x88]))?;
+    out.write_all(&frame(DATA, END_STREAM, id, b"hello"))
 }
 
 /// Refuses a request with REFUSED_STREAM (RFC 9113 §8.7).
 fn refuse(out: &mut TcpStream, id: u32) -> io::Result<()> {
-    write_frame(out, RST_STREAM, 0, id, &7_u32.to_be_bytes())
+    out.write_all(&frame(RST_STREAM, 0, id, &7_u32.to_be_bytes()))
 }
 
 /// A reply to the request on a stream.
@@ -54,32 +37,16 @@ type Reply = fn(&mut TcpStream, u32) -> io::Result<()>;
 /// Serves a connection: takes `limit` requests, and excludes all after them. It waits for as many excluded requests as
 /// it is told before it sends the GOAWAY, then answers the last one taken, and closes.
 fn converse(mut stream: TcpStream, limit: usize, excluded: usize, reply: Reply) -> io::Result<()> {
-    // An answer has two frames; the second must not wait for an acknowledgement of the first.
-    stream.set_nodelay(true)?;
-    stream.read_exact(&mut [0; PREFACE])?;
-    write_frame(&mut stream, SETTINGS, 0, 0, &[])?;
+    begin(&mut stream)?;
     let mut ids = Vec::new();
     while ids.len() < limit + excluded {
-        let mut head = [0; 9];
-        stream.read_exact(&mut head)?;
-        let length = u32::from_be_bytes([0, head[0], head[1], head[2]]);
-        io::copy(&mut (&stream).take(length.into()), &mut io::sink())?;
-        match (head[3], head[4]) {
-            (HEADERS, _) => {
-                let id = u32::from_be_bytes([head[5], head[6], head[7], head[8]]);
-                ids.push(id);
-                if ids.len() < limit {
-                    reply(&mut stream, id)?;
-                }
-            }
-            (SETTINGS, 0) => write_frame(&mut stream, SETTINGS, ACK, 0, &[])?,
-            _ => {}
+        ids.push(next_request(&mut stream)?);
+        if ids.len() < limit {
+            reply(&mut stream, ids[ids.len() - 1])?;
         }
     }
     let last = limit.checked_sub(1).map_or(0, |index| ids[index]);
-    let no_error = 0_u32.to_be_bytes();
-    let payload = [last.to_be_bytes(), no_error].concat();
-    write_frame(&mut stream, GOAWAY, 0, 0, &payload)?;
+    stream.write_all(&goaway(last))?;
     if last > 0 {
         answer(&mut stream, last)?;
     }
@@ -98,8 +65,15 @@ fn limited(limit: usize, excluded: usize) -> SocketAddr {
 
 #[test]
 fn requests_that_a_goaway_excludes_are_repeated_over_the_next_connection() {
-    let url = format!("http://{}/", limited(10, 3));
-    let result = run_users(2, 95, "http2 = true\nstreams = 4", &[&url]);
+    for engine in ENGINES {
+        let url = format!("http://{}/", limited(10, 3));
+        let driver = format!("engine = \"{engine}\"\nhttp2 = true\nstreams = 4");
+        repeats_all(&run_users(2, 95, &driver, &[&url]));
+    }
+}
+
+#[track_caller]
+fn repeats_all(result: &ResultFile) {
     let all = format!("{} {}", result["operations"], result["errors"]);
     assert_eq!(result.operations("ok"), 190, "{all}");
     // Nine connections of each client took 10 and excluded 3; the last one takes the other 5.
@@ -141,17 +115,64 @@ fn a_server_that_takes_no_request_is_not_asked_without_end() {
     assert!((1..=60).contains(&failed), "{failed}");
 }
 
+/// A request that the server refuses has not been processed (RFC 9113 §8.7). The engine `wire` sends it again, once;
+/// with hyper it fails.
 #[test]
-fn a_refused_stream_fails_alone_and_the_connection_goes_on() {
-    let reply: Reply = |out, id| match id % 4 {
+fn a_refused_stream_is_repeated_once_and_the_connection_goes_on() {
+    let each_second: Reply = |out, id| match id % 4 {
         1 => answer(out, id),
         _ => refuse(out, id),
     };
-    let address = peer::serve(move |stream| converse(stream, usize::MAX / 2, 0, reply));
-    let url = format!("http://{address}/");
-    let result = run_users(1, 20, "http2 = true", &[&url]);
-    assert_eq!(result["errors"].to_string(), r#"{"reset":10}"#);
-    assert_eq!((result.operations("ok"), result.count("opened")), (10, 1));
+    let all_but_the_check: Reply = |out, id| match id {
+        1 => answer(out, id),
+        _ => refuse(out, id),
+    };
+    for (engine, reply, ok, errors, retries) in [
+        ("wire", each_second, 20, "{}", 19),
+        ("hyper", each_second, 10, r#"{"reset":10}"#, 0),
+        ("wire", all_but_the_check, 1, r#"{"reset":19}"#, 19),
+    ] {
+        let address = peer::serve(move |stream| converse(stream, usize::MAX / 2, 0, reply));
+        let url = format!("http://{address}/");
+        let driver = format!("engine = \"{engine}\"\nhttp2 = true");
+        let result = run_users(1, 20, &driver, &[&url]);
+        assert_eq!(result["errors"].to_string(), errors, "{engine}");
+        let counts = (
+            result.operations("ok"),
+            result.count("opened"),
+            result.count("retries"),
+        );
+        assert_eq!(counts, (ok, 1, retries), "{engine}");
+    }
+}
+
+/// A server that ends a connection in two steps (RFC 9113 §6.8): it announces the end, answers what it has, and then
+/// names the last request that it took.
+#[test]
+fn a_goaway_in_two_steps_loses_nothing() {
+    let address = peer::serve(|mut stream: TcpStream| {
+        begin(&mut stream)?;
+        let first = next_request(&mut stream)?;
+        stream.write_all(&goaway(0x7fff_ffff))?;
+        answer(&mut stream, first)?;
+        stream.write_all(&goaway(first))?;
+        stream.shutdown(Shutdown::Write)?;
+        io::copy(&mut stream, &mut io::sink()).map(drop)
+    });
+    let settings = Settings {
+        http2: true,
+        streams: 2,
+        ..Settings::default()
+    };
+    let tally = put(settings, users(1, 21), &format!("http://{address}/"));
+    let counts = [OK, "closed", "opened", "lost"].map(|name| tally.counted(name));
+    assert_eq!(
+        counts,
+        [21, 21, 21, 0],
+        "{:?} {:?}",
+        tally.counts,
+        tally.errors
+    );
 }
 
 /// An nginx that ends each connection after some requests, over either version of HTTP.

@@ -4,12 +4,12 @@ use std::io::{self, Write as _};
 use std::process::{Command, Output};
 
 use harness_testing::peer;
-use http_load::{Engine, Settings};
+use http_load::Settings;
 use load::recorder::OK;
 use serde_json::Value;
 
 use crate::program::PROGRAM;
-use crate::scenarios::{adds_up, put, rate, users};
+use crate::scenarios::{ENGINES, adds_up, put, rate, users};
 use crate::scripted::{Scripted, Step};
 use crate::secure::{self, Secure, Spoken};
 use crate::servers::{send, url};
@@ -27,12 +27,7 @@ fn http_load(words: &[&str]) -> Output {
                 let text = std::fs::read(folder.path().join("result.json")).unwrap();
                 let result: Value = serde_json::from_slice(&text).unwrap();
                 let engine = &result["results"][0]["plan"]["driver"]["engine"];
-                let fitting = if words.contains(&"--http2") {
-                    "hyper"
-                } else {
-                    "wire"
-                };
-                assert_eq!(engine, fitting, "the engine that was taken");
+                assert_eq!(engine, "wire", "the engine that was taken");
                 let operations = &result["results"][0]["operations"];
                 assert!(operations["ok"].as_u64() > Some(0), "{operations}");
             }
@@ -116,7 +111,7 @@ fn a_certificate_that_signs_others_is_taken_from_the_server_that_it_was_given_fo
 #[test]
 fn a_handshake_that_fails_in_the_load_is_an_error_of_its_own() {
     let server = Secure::start(Spoken::Https);
-    for engine in [Engine::Wire, Engine::Hyper] {
+    for engine in ENGINES {
         let settings = Settings {
             engine,
             ..Settings::default()
@@ -136,11 +131,7 @@ fn options_that_an_engine_lacks_are_refused_before_the_start() {
     let url = "http://127.0.0.1:1/";
     let secure = "https://127.0.0.1:1/";
     for (words, parts) in [
-        (
-            &[url, "--engine", "wire", "--http2"][..],
-            ["--engine", "leave out --http2"],
-        ),
-        (&[url, "--streams", "5"], ["--streams", "add --http2"]),
+        (&[url, "--streams", "5"][..], ["--streams", "add --http2"]),
         (
             &[url, "--http2", "--pipeline", "2"],
             ["--pipeline", "--streams"],
@@ -216,10 +207,14 @@ fn a_server_of_http1_alone_is_told_apart_from_one_of_http2() {
 
 #[test]
 fn streams_are_counted_each() {
-    for spoken in [Spoken::Https, Spoken::Http2] {
+    let both = [Spoken::Https, Spoken::Http2];
+    for (spoken, engine) in both
+        .iter()
+        .flat_map(|spoken| ENGINES.map(|engine| (*spoken, engine)))
+    {
         let server = Secure::start(spoken);
         let settings = Settings {
-            engine: Engine::Hyper,
+            engine,
             http2: true,
             streams: 5,
             tls_insecure: true,

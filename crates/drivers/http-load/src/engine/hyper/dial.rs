@@ -74,8 +74,7 @@ pub(super) async fn open(
         None => ConnectError::Tls(tls::explain(tls, &error)),
     })?;
     if http2 && stream.get_ref().1.alpn_protocol() != Some(H2) {
-        let problem = "the server does not offer HTTP/2 over TLS (ALPN): leave out --http2";
-        return Err(ConnectError::Tls(problem.to_owned()));
+        return Err(ConnectError::Tls(tls::NO_HTTP2.to_owned()));
     }
     let times = times(Some(clock::now() - connected));
     Ok((Stream::Right(Box::new(stream)), times))

@@ -106,6 +106,8 @@ fn of_io(error: &io::Error) -> &'static str {
     }
     match error.kind() {
         io::ErrorKind::UnexpectedEof => EARLY_CLOSE,
+        // HTTP/2: the server has closed, which is no error of the system.
+        io::ErrorKind::BrokenPipe if error.raw_os_error().is_none() => EARLY_CLOSE,
         io::ErrorKind::TimedOut => TIMEOUT,
         io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData => of_chunks(&error.to_string()),
         _ => RESET,

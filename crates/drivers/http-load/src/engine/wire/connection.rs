@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use load::net::http1::Reader;
 use tls_client::Socket;
 
+use super::streams::Streams;
 use crate::content::Checksum;
 use crate::roles::checks::Captured;
 use crate::roles::clients::{ConnectionState, Owner, PendingConnect};
@@ -39,31 +40,47 @@ pub(super) struct Connection {
         reason = "of a million connections few are pipelined"
     )]
     more: Option<Box<VecDeque<Operation>>>,
+    /// The requests of a connection of HTTP/2, which uses no other field for them.
+    pub(super) streams: Option<Box<Streams>>,
 }
 
 impl Connection {
-    /// Creates a connection that has been connecting since `now`.
-    pub(super) fn new(socket: Socket, pending: PendingConnect, now: u64) -> Self {
-        Self {
+    /// Creates a connection that has been connecting since `now`; with `streams` it speaks HTTP/2.
+    pub(super) fn new(
+        socket: Socket,
+        pending: PendingConnect,
+        streams: Option<Box<Streams>>,
+        now: u64,
+    ) -> Self {
+        let mut connection = Self {
             socket,
             owner: pending.owner,
             offset: 0,
             whole: 0,
             state: ConnectionState::Connecting,
             awaiting_first_response: pending.is_first,
-            first: pending.operation,
+            first: None,
             written: now,
             first_byte: 0,
             reader: Reader::new(),
             sum: None,
             captured: None,
             more: None,
+            streams,
+        };
+        match &mut connection.streams {
+            Some(streams) => streams.waiting.extend(pending.operation.map(Into::into)),
+            None => connection.first = pending.operation,
         }
+        connection
     }
 
     pub(super) fn take(&mut self, operation: Operation) {
         self.state = ConnectionState::Busy;
         self.owner.last = operation.index;
+        if let Some(streams) = &mut self.streams {
+            return streams.waiting.push_back(operation.into());
+        }
         match self.first {
             None => self.first = Some(operation),
             Some(_) => self.more.get_or_insert_default().push_back(operation),
@@ -83,10 +100,33 @@ impl Connection {
         }
     }
 
+    /// Returns the number of operations that are not answered.
+    pub(super) fn in_flight(&self) -> usize {
+        let more = || self.more.as_ref().map_or(0, |more| more.len());
+        match &self.streams {
+            Some(streams) => streams.in_flight(),
+            None => usize::from(self.first.is_some()) + more(),
+        }
+    }
+
+    /// Returns true if it is open, and may have another operation; `most` are allowed with HTTP/2.
+    pub(super) fn has_room(&self, most: u32) -> bool {
+        match &self.streams {
+            Some(streams) => {
+                self.state != ConnectionState::Connecting
+                    && !streams.is_closing()
+                    && streams.in_flight() < most as usize
+            }
+            None => self.state == ConnectionState::Idle,
+        }
+    }
+
     /// Returns true if a request is not sent completely.
     pub(super) fn unsent(&self) -> bool {
-        let more = self.more.as_ref().map_or(0, |more| more.len());
-        (self.whole as usize) < usize::from(self.first.is_some()) + more
+        if let Some(streams) = &self.streams {
+            return streams.unsent();
+        }
+        (self.whole as usize) < self.in_flight()
     }
 
     /// Returns true if the request to be answered next is not sent completely.
@@ -105,6 +145,9 @@ impl Connection {
 
     /// Returns the time at which the request to be answered next was sent, or at which connecting began.
     pub(super) fn oldest_sent(&self) -> u64 {
+        if let Some(streams) = &self.streams {
+            return streams.oldest();
+        }
         let sent = self.first.map_or(0, |operation| operation.sent);
         if sent == 0 { self.written } else { sent }
     }

@@ -1,5 +1,6 @@
 //! Opening of connections: for a request that needs one, or before the requests of an open loop.
 
+use std::collections::VecDeque;
 use std::io::ErrorKind;
 
 use load::clock;
@@ -10,11 +11,12 @@ use nix::errno::Errno;
 use tls_client::Socket;
 
 use super::connection::Connection;
+use super::streams::{Streams, Waiting};
 use super::{Cx, WireWorker};
 use crate::outcome;
 use crate::roles::clients::{ConnectionState, PendingConnect};
 use crate::spec::TLS;
-use crate::tls;
+use crate::tls::{self, H2};
 
 impl<'a> WireWorker<'a> {
     /// Opens connections of the pool at their rate; returns the time of the next attempt.
@@ -37,8 +39,21 @@ impl<'a> WireWorker<'a> {
     }
 
     pub(super) fn connect(&mut self, pending: PendingConnect, cx: &mut Cx<'a>) {
+        self.connect_with(pending, VecDeque::new(), cx);
+    }
+
+    /// Opens a connection for several operations, which HTTP/2 allows.
+    pub(super) fn connect_with(
+        &mut self,
+        pending: PendingConnect,
+        more: VecDeque<Waiting>,
+        cx: &mut Cx<'a>,
+    ) {
         let server = self.shared.server_of(pending.owner.index);
-        let (peer, tls) = (&self.shared.servers[server].peer, self.tls[server].as_ref());
+        let (peer, tls) = (
+            &self.shared.servers[server].peer,
+            self.prepared[server].tls.as_ref(),
+        );
         // On loopback the whole handshake happens within the call.
         let began = clock::now();
         let socket = dial(peer, &mut self.sources)
@@ -47,10 +62,22 @@ impl<'a> WireWorker<'a> {
             Ok(socket) => socket,
             Err(errno) => {
                 let kind = outcome::connect_error(errno);
+                for waiting in more {
+                    self.clients
+                        .fail(&waiting.operation, kind, &cx.state.record);
+                }
                 return self.clients.connect_failed(pending, kind, &mut cx.state);
             }
         };
-        let mut connection = Connection::new(socket, pending, began);
+        let streams = self
+            .shared
+            .settings
+            .http2
+            .then(|| Box::new(Streams::new(self.shared.is_head())));
+        let mut connection = Connection::new(socket, pending, streams, began);
+        if let Some(streams) = &mut connection.streams {
+            streams.waiting.extend(more);
+        }
         connection.captured = self.shared.checks.new_capture();
         let id = cx.connections.insert(connection);
         let Some(connection) = cx.connections.get_mut(id) else {
@@ -73,10 +100,15 @@ impl<'a> WireWorker<'a> {
             }
             connection.first_byte = now;
         }
-        let Some(tls) = &self.tls[self.shared.server_of(connection.owner.index)] else {
+        let server = self.shared.server_of(connection.owner.index);
+        let Some(tls) = &self.prepared[server].tls else {
             return self.opened(id, None, cx);
         };
         match connection.socket.complete_handshake() {
+            Ok(()) if self.shared.settings.http2 && connection.socket.protocol() != Some(H2) => {
+                self.shared.log_once(tls::NO_HTTP2);
+                self.end(id, outcome::TLS, cx);
+            }
             Ok(()) => self.opened(id, Some(clock::now()), cx),
             Err(error) if error.kind() == ErrorKind::WouldBlock => {}
             Err(error) if error.raw_os_error().is_some() => {
@@ -108,6 +140,9 @@ impl<'a> WireWorker<'a> {
         let Some(connection) = cx.connections.get_mut(id) else {
             return;
         };
+        if connection.streams.is_some() {
+            return self.first_streams(id, cx);
+        }
         if connection.first().is_some() {
             connection.state = ConnectionState::Busy;
         } else if let Some(operation) = self.clients.next_waiting() {

@@ -15,7 +15,10 @@ use crate::roles::clients::ConnectionState;
 /// Counts unread bytes on an idle connection. A server that once sent too much has answered each later request with the
 /// rest of the response before.
 pub(super) fn count_unread(mut connection: Connection, buffer: &mut [u8], record: &Recorder) {
-    if let Ok(left) = connection.socket.read(buffer) {
+    // A server of HTTP/2 may send frames at any time.
+    if connection.streams.is_none()
+        && let Ok(left) = connection.socket.read(buffer)
+    {
         record.count(count::EXCESS, left as u64);
     }
 }
@@ -82,8 +85,8 @@ impl<'a> WireWorker<'a> {
         }
     }
 
-    /// Starts the next request on a connection that has responded.
-    fn start_next(&mut self, id: Id, now: u64, cx: &mut Cx<'a>) {
+    /// Starts the next request on a connection that has responded. With HTTP/2 the caller sends it.
+    pub(super) fn start_next(&mut self, id: Id, now: u64, cx: &mut Cx<'a>) {
         let Some(connection) = cx.connections.get_mut(id) else {
             return;
         };
@@ -96,14 +99,18 @@ impl<'a> WireWorker<'a> {
         match next {
             Some(operation) => {
                 connection.take(operation);
-                self.queue_send(id, cx);
+                if connection.streams.is_none() {
+                    self.queue_send(id, cx);
+                }
             }
-            // Other requests of the pipeline are still to be answered.
-            None if connection.first().is_some() => {}
             None if owner.pool => {
-                connection.state = ConnectionState::Idle;
+                if connection.in_flight() == 0 {
+                    connection.state = ConnectionState::Idle;
+                }
                 self.idle.push_back(id);
             }
+            // Other requests of the connection are still to be answered.
+            None if connection.in_flight() > 0 => {}
             // A client that leaves closes its connection.
             None => {
                 if let Some(left) = cx.connections.remove(id) {

@@ -29,8 +29,8 @@ fn a_call_that_is_wrong_says_what_where_and_what_to_do_before_anything_is_asked(
             &["--tls-ca /no/such.pem", "in PEM"],
         ),
         (
-            &["--http2", "--engine", "wire"],
-            &["driver.engine (--engine)", "leave out --http2"],
+            &["--http2", "--pipeline", "2"],
+            &["driver.pipeline (--pipeline)", "--streams"],
         ),
         (
             &["--check", "status=200"],
@@ -189,8 +189,8 @@ fn a_plan_that_is_wrong_names_the_field() {
         ),
         (
             "",
-            "engine = \"wire\"\nhttp2 = true",
-            &["driver.engine", "leave out --http2"],
+            "pipeline = 2\nhttp2 = true",
+            &["driver.pipeline", "--streams"],
         ),
         (
             "",

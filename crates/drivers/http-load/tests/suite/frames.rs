@@ -1,0 +1,58 @@
+//! Frames of HTTP/2, for servers that a test plays.
+
+use std::io::{self, Read as _, Write as _};
+use std::net::TcpStream;
+
+/// Types of frames (RFC 9113 §6).
+pub(crate) const DATA: u8 = 0;
+pub(crate) const HEADERS: u8 = 1;
+pub(crate) const PRIORITY: u8 = 2;
+pub(crate) const RST_STREAM: u8 = 3;
+pub(crate) const SETTINGS: u8 = 4;
+pub(crate) const PUSH_PROMISE: u8 = 5;
+pub(crate) const PING: u8 = 6;
+pub(crate) const GOAWAY: u8 = 7;
+pub(crate) const WINDOW_UPDATE: u8 = 8;
+pub(crate) const CONTINUATION: u8 = 9;
+/// Flags.
+pub(crate) const ACK: u8 = 0x1;
+pub(crate) const END_STREAM: u8 = 0x1;
+pub(crate) const END_HEADERS: u8 = 0x4;
+pub(crate) const PADDED: u8 = 0x8;
+/// The preface of a client (RFC 9113 §3.4), in bytes.
+const PREFACE: usize = 24;
+
+pub(crate) fn frame(kind: u8, flags: u8, id: u32, payload: &[u8]) -> Vec<u8> {
+    let length = (payload.len() as u32).to_be_bytes();
+    let head = [&length[1..], &[kind, flags], &id.to_be_bytes()].concat();
+    [&head, payload].concat()
+}
+
+/// Builds a GOAWAY without an error.
+pub(crate) fn goaway(last: u32) -> Vec<u8> {
+    frame(GOAWAY, 0, 0, &[last.to_be_bytes(), [0; 4]].concat())
+}
+
+/// Begins a connection: reads the preface of the client, and sends settings.
+pub(crate) fn begin(stream: &mut TcpStream) -> io::Result<()> {
+    // An answer has several frames, which must not wait for an acknowledgement of the first.
+    stream.set_nodelay(true)?;
+    stream.read_exact(&mut [0; PREFACE])?;
+    stream.write_all(&frame(SETTINGS, 0, 0, &[]))
+}
+
+/// Reads frames up to the head of a request, and returns the number of its stream. Acknowledges settings.
+pub(crate) fn next_request(stream: &mut TcpStream) -> io::Result<u32> {
+    loop {
+        let mut head = [0; 9];
+        stream.read_exact(&mut head)?;
+        let length = u32::from_be_bytes([0, head[0], head[1], head[2]]);
+        let own: &TcpStream = stream;
+        io::copy(&mut own.take(length.into()), &mut io::sink())?;
+        match (head[3], head[4]) {
+            (HEADERS, _) => return Ok(u32::from_be_bytes([head[5], head[6], head[7], head[8]])),
+            (SETTINGS, 0) => stream.write_all(&frame(SETTINGS, ACK, 0, &[]))?,
+            _ => {}
+        }
+    }
+}
