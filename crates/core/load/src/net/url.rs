@@ -1,7 +1,8 @@
 //! Servers and paths as the URLs that people type name them.
 
-use std::net::{SocketAddr, ToSocketAddrs as _};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs as _};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use http::Uri;
 use nix::sys::socket::UnixAddr;
@@ -9,6 +10,9 @@ use nix::sys::socket::UnixAddr;
 use crate::net::dial::Peer;
 use crate::plan::Invalid;
 use crate::redact;
+
+/// Longest attempt at one of several addresses of a host.
+const ATTEMPT: Duration = Duration::from_secs(1);
 
 /// A server, parsed from a URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,7 +31,7 @@ pub struct ServerUrl {
 
 impl ServerUrl {
     /// Parses a URL with one of `schemes`: their names, each with true if it means TLS. `unix:` URLs name a Unix socket.
-    /// If a host has several addresses, the first is used by all workers.
+    /// If a host has several addresses, all workers use the first that accepts a connection.
     ///
     /// # Errors
     /// An invalid URL, another scheme, or a host that can't be resolved; `remedy` says what to write.
@@ -137,17 +141,24 @@ impl ServerUrl {
     }
 }
 
-/// Returns the first address of a host.
+/// Returns an address of a host: of several, the first that accepts a connection, which is closed at once, as `localhost`
+/// often has one of IPv6 that nobody listens on.
 ///
 /// # Errors
 /// The problem with the name, and the remedy.
 pub fn resolve(host: &str, port: u16) -> Result<SocketAddr, String> {
     let remedy = "correct the name, or write an address such as 127.0.0.1";
     let addresses = (host, port).to_socket_addrs();
-    let mut addresses = addresses
+    let addresses = addresses
         .map_err(|error| format!("the host {host} can't be resolved ({error}): {remedy}"))?;
-    let first = addresses.next();
-    first.ok_or_else(|| format!("the host {host} has no address: {remedy}"))
+    let addresses: Vec<SocketAddr> = addresses.collect();
+    let accepts = |address: &&SocketAddr| TcpStream::connect_timeout(address, ATTEMPT).is_ok();
+    let chosen = match addresses.as_slice() {
+        [] => return Err(format!("the host {host} has no address: {remedy}")),
+        [only] => only,
+        several => several.iter().find(accepts).unwrap_or(&several[0]),
+    };
+    Ok(*chosen)
 }
 
 /// Returns the path and query that a URL requests, also of one with placeholders for its host and port. An empty path is

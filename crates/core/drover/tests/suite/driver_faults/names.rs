@@ -10,6 +10,8 @@ use super::{
 };
 use crate::support::Started;
 
+/// An address that the resolver puts before others, as in `localhost`; nobody listens on it.
+const FIRST: &str = "::1 target.test\n";
 const REFUSES: &str = "127.0.0.9 target.test\n";
 const SERVES: &str = "127.0.0.1 target.test\n";
 
@@ -25,7 +27,7 @@ fn address_that_refuses_is_passed_over_and_a_change_is_for_the_next_run() {
         };
         driver.with_server(|address| {
             let address = address.replace("127.0.0.1", "target.test");
-            fs::write(&hosts, [REFUSES, SERVES].concat()).unwrap();
+            fs::write(&hosts, [FIRST, REFUSES, SERVES].concat()).unwrap();
             let started = Started::spawn(&mut driver.call_on(&run, &address));
             wait_until_under_way(&run);
             fs::write(&hosts, REFUSES).unwrap();
