@@ -53,14 +53,17 @@ impl<'a> Encoded<'a> {
     }
 }
 
+/// The name and the value of a field in the dynamic table.
+type Entry = (Cow<'static, [u8]>, Box<[u8]>);
+
 /// The state of a connection's decoder.
 ///
 /// Fields that are added to the table wait as they came until the table is used: nginx adds all fields of all its
 /// responses, and never uses one.
 #[derive(Debug)]
 pub(super) struct Decoder {
-    /// Names and values, the newest first.
-    entries: VecDeque<(Cow<'static, [u8]>, Box<[u8]>)>,
+    /// The newest first.
+    entries: VecDeque<Entry>,
     size: usize,
     limit: usize,
     /// Fields that were added since, the oldest first, and the number of those in the second part.

@@ -131,7 +131,7 @@ impl Client {
         }
     }
 
-    fn sent_kinds(&mut self) -> Vec<(u8, u32, usize)> {
+    fn sent_kinds(&mut self) -> Vec<SentFrame> {
         let frames = self.sent().into_iter();
         frames
             .map(|(head, _)| (head.kind, head.stream, head.length))
@@ -203,7 +203,10 @@ fn script() -> Vec<u8> {
     .concat()
 }
 
-fn played(pieces: impl Iterator<Item = Vec<u8>>) -> (Vec<Event<Request>>, Vec<(u8, u32, usize)>) {
+/// The type, the stream and the length of a frame.
+type SentFrame = (u8, u32, usize);
+
+fn played(pieces: impl Iterator<Item = Vec<u8>>) -> (Vec<Event<Request>>, Vec<SentFrame>) {
     let mut client = Client::new(&get());
     (0..3).for_each(|_| client.open());
     client.sent();
@@ -256,7 +259,7 @@ fn a_request_body_follows_the_windows_of_the_server() {
         .take(&settings(&[(setting::INITIAL_WINDOW_SIZE, 20_000)]))
         .unwrap();
     (0..2).for_each(|_| client.open());
-    let data = |frames: Vec<(u8, u32, usize)>| {
+    let data = |frames: Vec<SentFrame>| {
         let frames = frames.into_iter().filter(|(kind, ..)| *kind == kind::DATA);
         frames
             .map(|(_, stream, length)| (stream, length))
