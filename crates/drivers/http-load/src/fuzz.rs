@@ -27,7 +27,7 @@ impl Sink<Parts> for All {
     }
 
     fn needs(&self, name: &[u8]) -> bool {
-        name.len() % 2 == 0
+        name.len().is_multiple_of(2)
     }
 
     fn field(&mut self, parts: &mut Parts, name: &[u8], value: &[u8]) {

@@ -134,9 +134,7 @@ fn is_name(name: &[u8]) -> bool {
         byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"!#$%&'*+-.^_`|~".contains(byte)
     };
     let of_connection = |own: &&str| own.as_bytes() == name;
-    !name.is_empty()
-        && name.iter().all(is_token)
-        && !OF_CONNECTION.iter().any(|own| of_connection(&own))
+    !name.is_empty() && name.iter().all(is_token) && !OF_CONNECTION.iter().any(of_connection)
 }
 
 /// Returns true for the value of a field: without NUL and line ends (§8.2.1), and other control characters but tabs.

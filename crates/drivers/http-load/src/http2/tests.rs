@@ -131,7 +131,7 @@ impl Client {
         }
     }
 
-    fn sent_kinds(&mut self) -> Vec<(u8, u32, usize)> {
+    fn sent_kinds(&mut self) -> Vec<SentFrame> {
         let frames = self.sent().into_iter();
         frames
             .map(|(head, _)| (head.kind, head.stream, head.length))
@@ -203,7 +203,10 @@ fn script() -> Vec<u8> {
     .concat()
 }
 
-fn played(pieces: impl Iterator<Item = Vec<u8>>) -> (Vec<Event<Request>>, Vec<(u8, u32, usize)>) {
+/// The type, the stream and the length of a frame.
+type SentFrame = (u8, u32, usize);
+
+fn played(pieces: impl Iterator<Item = Vec<u8>>) -> (Vec<Event<Request>>, Vec<SentFrame>) {
     let mut client = Client::new(&get());
     (0..3).for_each(|_| client.open());
     client.sent();
@@ -256,7 +259,7 @@ fn a_request_body_follows_the_windows_of_the_server() {
         .take(&settings(&[(setting::INITIAL_WINDOW_SIZE, 20_000)]))
         .unwrap();
     (0..2).for_each(|_| client.open());
-    let data = |frames: Vec<(u8, u32, usize)>| {
+    let data = |frames: Vec<SentFrame>| {
         let frames = frames.into_iter().filter(|(kind, ..)| *kind == kind::DATA);
         frames
             .map(|(_, stream, length)| (stream, length))
@@ -481,4 +484,33 @@ fn the_examples_of_the_rfc_are_decoded() {
     fields.push("content-encoding: gzip".to_owned());
     fields.push("set-cookie: foo=ASDJKHQKBZXOQWEOPIUAXQWEOIU; max-age=3600; version=1".to_owned());
     assert_eq!(decode(&mut decoder, &hex(third)), fields);
+}
+
+/// A server may add far more fields than the table holds before it uses one, and may name a field by another one.
+#[test]
+fn a_table_that_is_used_late_has_the_newest_fields() {
+    let mut decoder = Decoder::new();
+    let added = |number: usize| {
+        let text = format!("{number:0>30}");
+        [b"\x40\x02x-\x1e", text.as_bytes()].concat()
+    };
+    for more in [1, 127, 128, 129, 255, 256, 300] {
+        for number in 0..more {
+            decode(&mut decoder, &added(number));
+        }
+        // 64 bytes each, so the newest 64 are there: 62 is the last one.
+        let field = |back: usize| format!("x-: {:0>30}", more - 1 - back);
+        assert_eq!(decode(&mut decoder, b"\xbe"), [field(0)]);
+        if more > 64 {
+            assert_eq!(decode(&mut decoder, b"\xfd"), [field(63)]);
+            let beyond = decoder.decode(b"\xfe", |_, _, _| Ok(()));
+            assert_eq!(beyond, Err(Fault::Compression), "{more}");
+        }
+        // The name of the newest field, with another value, becomes the newest one.
+        decode(&mut decoder, b"\x7e\x03new");
+        assert_eq!(
+            decode(&mut decoder, b"\xbe\xbf"),
+            ["x-: new".to_owned(), field(0)]
+        );
+    }
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use harness_testing::certificate::Certificate;
 use harness_testing::peer;
-use http_body_util::Full;
+use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper::header::LOCATION;
 use hyper::server::conn::{http1, http2};
@@ -22,7 +22,8 @@ use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio_rustls::TlsAcceptor;
 
-/// The response body of every request but `/redirect/N`, which starts a chain of N redirects.
+/// The response body of every request but `/redirect/N`, which starts a chain of N redirects, and `/length`, which
+/// answers with the length of the request's body.
 pub(crate) const CONTENT: &str = "hello over any version";
 
 /// The protocols of the server.
@@ -166,6 +167,11 @@ where
                 tokio::task::yield_now().await;
             }
             seen.now.fetch_sub(1, SeqCst);
+            if request.uri().path() == "/length" {
+                let body = request.into_body().collect().await.unwrap().to_bytes();
+                let length = body.len().to_string();
+                return Ok(Response::new(Full::new(Bytes::from(length))));
+            }
             Ok::<_, Infallible>(answer(request.uri().path()))
         }
     });

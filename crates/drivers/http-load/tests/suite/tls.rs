@@ -246,3 +246,25 @@ fn streams_are_counted_each() {
         );
     }
 }
+
+/// The server takes 1 MiB of a stream at once, so the rest of each body waits for its window.
+#[test]
+fn request_bodies_over_http2_are_sent_whole() {
+    const BODY: usize = 3_000_000;
+    for spoken in [Spoken::Https, Spoken::Http2] {
+        let server = Secure::start(spoken);
+        let settings = Settings {
+            http2: true,
+            streams: 4,
+            tls_insecure: true,
+            method: "POST".to_owned(),
+            path: Some("/length".to_owned()),
+            body: vec!["x".repeat(BODY)],
+            expect_body: Some(BODY.to_string()),
+            ..Settings::default()
+        };
+        let tally = put(settings, users(2, 8), &server.url("localhost"));
+        assert_eq!(tally.counted(OK), 16, "{spoken:?}: {:?}", tally.errors);
+        assert!(tally.counted("bytes_sent") > 16 * BODY as u64);
+    }
+}

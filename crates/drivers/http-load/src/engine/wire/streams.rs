@@ -58,6 +58,7 @@ pub(super) struct Streams {
     /// True once a request was answered: what the server did not take can be sent again.
     has_answered: bool,
     /// Storage for parts of responses.
+    #[expect(clippy::vec_box, reason = "it moves to a request and back")]
     spare: Vec<Box<Captured>>,
 }
 
