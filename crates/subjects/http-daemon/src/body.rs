@@ -24,9 +24,12 @@ pub(crate) struct Body {
     busy: Busy,
 }
 
-/// Maximum size of content that is sent at once, from memory or by the kernel from a file. Larger content takes turns
-/// with other bodies, in pieces of this size.
+/// Maximum size of in-memory content that is sent at once. Larger content takes turns with other bodies, in pieces of
+/// this size.
 const LARGEST_AT_ONCE: usize = 256 << 10;
+/// The same for a file that the kernel sends, which takes half the time. With pieces of 256 KiB, 1 MiB takes a third more
+/// CPU time.
+const LARGEST_SENT: usize = 512 << 10;
 
 #[derive(Debug)]
 enum Source {
@@ -108,10 +111,10 @@ impl Body {
         while let Source::File(pieces) = &mut self.source
             && pieces.left > 0
         {
-            if pieces.left > LARGEST_AT_ONCE as u64 {
+            if pieces.left > LARGEST_SENT as u64 {
                 poll_fn(|cx| self.ticket.poll(&connection.common.queue, cx)).await;
             }
-            let send = |socket: BorrowedFd<'_>| pieces.send(socket, LARGEST_AT_ONCE);
+            let send = |socket: BorrowedFd<'_>| pieces.send(socket, LARGEST_SENT);
             connection.write_with(send).await?;
         }
         Ok(())

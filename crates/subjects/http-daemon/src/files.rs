@@ -59,11 +59,14 @@ fn create(root: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// The files in memory, by name.
+type Kept = HashMap<Box<str>, (Facts, Bytes)>;
+
 /// An opened folder with its cache. Used by one thread.
 #[derive(Debug)]
 pub(crate) struct Folder {
     root: Arc<OwnedFd>,
-    kept: Option<RefCell<HashMap<Box<str>, (Facts, Bytes)>>>,
+    kept: Option<RefCell<Kept>>,
     /// Number of bytes that are read at once.
     piece: usize,
 }
