@@ -170,6 +170,7 @@ mod tests {
             (format!("GET /{long}"), 414),
             (format!("GET / HTTP/1.1\r\nX: {long}"), 431),
             (format!("GET / HTTP/1.1\r\nX: {long}\r\n\r\n"), 431),
+            ("GET / HTTP/1.1\r\nX:".to_owned() + &long[..limit - 17], 431),
             (
                 "GET / HTTP/1.1\r\n".to_owned() + &"a:\r\n".repeat(FIELDS + 1),
                 431,

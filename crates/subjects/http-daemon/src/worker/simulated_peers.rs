@@ -323,3 +323,15 @@ fn responses_are_not_lost_by_what_the_client_sends_behind_their_requests() {
         Runner::new().run(steps).unwrap();
     }
 }
+
+#[test]
+fn a_head_that_begins_with_the_request_before_is_answered_with_408_too() {
+    use Event::*;
+    // The first request, and some bytes of the second one.
+    let sent = Send(0, 40);
+    let file = Request(0, Ask::File(2), 2);
+    let mut steps = vec![Connect(0, false), file, sent];
+    steps.extend([Turn; ALL]);
+    steps.extend([Receive(0, usize::MAX), Timeout]);
+    Runner::new().run(&steps).unwrap();
+}
