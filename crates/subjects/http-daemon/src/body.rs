@@ -1,7 +1,11 @@
 //! Response bodies.
 
+use std::future::poll_fn;
 use std::io;
+use std::mem;
+use std::os::fd::BorrowedFd;
 use std::pin::Pin;
+use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -23,6 +27,9 @@ pub(crate) struct Body {
 /// Maximum size of in-memory content that is sent at once. Larger content takes turns with other bodies, in pieces of
 /// this size.
 const LARGEST_AT_ONCE: usize = 256 << 10;
+/// The same for a file that the kernel sends, which takes half the time. With pieces of 256 KiB, 1 MiB takes a third more
+/// CPU time.
+const LARGEST_SENT: usize = 512 << 10;
 
 #[derive(Debug)]
 enum Source {
@@ -81,6 +88,39 @@ impl Body {
     }
 }
 
+impl Body {
+    /// Takes the content out of a body that is completely in memory.
+    pub(crate) fn take_whole(&mut self) -> Bytes {
+        match &mut self.source {
+            Source::Whole(bytes) if bytes.len() <= LARGEST_AT_ONCE => mem::take(bytes),
+            _ => Bytes::new(),
+        }
+    }
+
+    /// Returns true if the rest is in a file, which [`send_file`](Self::send_file) sends.
+    pub(crate) fn is_file(&self) -> bool {
+        matches!(self.source, Source::File(_))
+    }
+
+    /// Sends the rest of a file to the socket of its connection, in pieces that take turns with other bodies.
+    ///
+    /// # Errors
+    /// An I/O error, or a file that has become shorter: its length was announced, so the connection must end.
+    pub(crate) async fn send_file(&mut self) -> io::Result<()> {
+        let connection = Rc::clone(self.busy.connection());
+        while let Source::File(pieces) = &mut self.source
+            && pieces.left > 0
+        {
+            if pieces.left > LARGEST_SENT as u64 {
+                poll_fn(|cx| self.ticket.poll(&connection.common.queue, cx)).await;
+            }
+            let send = |socket: BorrowedFd<'_>| pieces.send(socket, LARGEST_SENT);
+            connection.write_with(send).await?;
+        }
+        Ok(())
+    }
+}
+
 impl Source {
     /// Returns true if the body is so large that others would wait for it.
     fn is_large(&self) -> bool {
@@ -102,12 +142,7 @@ impl HttpBody for Body {
     ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
         let body = &mut *self;
         if body.source.is_large() {
-            let connection = body.busy.connection();
-            // Do not buffer content for a client that does not read.
-            if connection.is_blocked(cx) {
-                return Poll::Pending;
-            }
-            ready!(body.ticket.poll(&connection.queue, cx));
+            ready!(body.ticket.poll(&body.busy.connection().common.queue, cx));
         }
         let bytes = match &mut body.source {
             Source::Whole(bytes) => Ok(bytes.split_to(bytes.len().min(LARGEST_AT_ONCE))),

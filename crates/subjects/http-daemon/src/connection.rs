@@ -4,9 +4,10 @@
 //! those to end that have taken too long.
 
 use std::cell::{Cell, RefCell};
-use std::io;
+use std::future::poll_fn;
+use std::io::{self, ErrorKind::Interrupted, ErrorKind::WouldBlock};
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd};
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
@@ -18,8 +19,15 @@ use tokio::net::{TcpStream, UnixStream};
 use crate::counts::{Counter, Counts};
 use crate::fair_queue::FairQueue;
 
-/// The clock of a worker, which counts ticks: connections read it without a system call.
-pub(crate) type Clock = Rc<Cell<u32>>;
+/// What all connections of a worker use. One pointer to it keeps an idle connection small.
+#[derive(Debug)]
+pub(crate) struct Common {
+    /// The clock of the worker, which counts ticks: connections read it without a system call.
+    pub(crate) clock: Cell<u32>,
+    /// The queue of large bodies.
+    pub(crate) queue: FairQueue,
+    pub(crate) counts: Counts,
+}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
@@ -73,27 +81,22 @@ pub(crate) struct Connection {
     multiplexed: Cell<bool>,
     order: Cell<Order>,
     task: RefCell<Option<Waker>>,
-    clock: Clock,
-    /// The queue of large bodies.
-    pub(crate) queue: FairQueue,
-    counts: Counts,
+    pub(crate) common: Rc<Common>,
 }
 
 impl Connection {
-    pub(crate) fn new(stream: Stream, clock: Clock, queue: FairQueue, counts: Counts) -> Rc<Self> {
+    pub(crate) fn new(stream: Stream, common: Rc<Common>) -> Rc<Self> {
         Rc::new(Self {
             stream: RefCell::new(stream),
             phase: Cell::new(Phase::Idle),
-            since: Cell::new(clock.get()),
+            since: Cell::new(common.clock.get()),
             blocked: Cell::new(false),
             stalled: Cell::new(false),
             unread_body: Cell::new(false),
             multiplexed: Cell::new(false),
             order: Cell::new(Order::None),
             task: RefCell::new(None),
-            clock,
-            queue,
-            counts,
+            common,
         })
     }
 
@@ -104,7 +107,14 @@ impl Connection {
 
     fn enter(&self, phase: Phase) {
         self.phase.set(phase);
-        self.since.set(self.clock.get());
+        self.since.set(self.common.clock.get());
+    }
+
+    /// Notes that the beginning of a request has come together with the one before.
+    pub(crate) fn begin_head(&self) {
+        if self.phase.get() == Phase::Idle {
+            self.enter(Phase::Head);
+        }
     }
 
     /// Begins a request; the returned guard lives as long as its response.
@@ -146,31 +156,13 @@ impl Connection {
 
     /// Returns an order if the connection has taken too long in its phase, or nobody waits for it any more.
     pub(crate) fn judge(&self, timeouts: Timeouts) -> Order {
-        let age = self.clock.get().wrapping_sub(self.since.get());
+        let age = self.common.clock.get().wrapping_sub(self.since.get());
         match self.phase.get() {
             _ if self.stalled.get() && self.is_ended() => Order::Close,
             _ if self.blocked.get() && age > timeouts.head => Order::Expired,
             Phase::Head if age > timeouts.head => Order::TimedOut,
             Phase::Idle if age > timeouts.idle => Order::Expired,
             _ => Order::None,
-        }
-    }
-
-    /// Returns true while a write waits for the client; the connection's task is woken when it goes on. Always false
-    /// for HTTP/2, whose streams have their own flow control.
-    pub(crate) fn is_blocked(&self, cx: &Context<'_>) -> bool {
-        let is_blocked = self.blocked.get() && !self.multiplexed.get();
-        if is_blocked {
-            self.keep_task(cx);
-        }
-        is_blocked
-    }
-
-    fn keep_task(&self, cx: &Context<'_>) {
-        let mut task = self.task.borrow_mut();
-        match &mut *task {
-            Some(task) => task.clone_from(cx.waker()),
-            none => *none = Some(cx.waker().clone()),
         }
     }
 
@@ -184,28 +176,56 @@ impl Connection {
 
     /// Returns the current order; the task is woken by the next one.
     pub(crate) fn ordered(&self, cx: &Context<'_>) -> Order {
-        self.keep_task(cx);
+        let mut task = self.task.borrow_mut();
+        match &mut *task {
+            Some(task) => task.clone_from(cx.waker()),
+            none => *none = Some(cx.waker().clone()),
+        }
         self.order.get()
     }
 
     /// Runs a future until it ends or the connection is ordered to end. The future goes first: a request that has
     /// arrived when the end is requested counts as in flight.
-    pub(crate) async fn unless_ordered<T>(
+    pub(crate) fn unless_ordered<T>(
         &self,
-        running: impl Future<Output = T>,
-    ) -> Result<T, Order> {
-        let mut running = pin!(running);
-        std::future::poll_fn(|cx| match (running.as_mut().poll(cx), self.ordered(cx)) {
-            (Poll::Ready(done), _) => Poll::Ready(Ok(done)),
-            (Poll::Pending, Order::None) => Poll::Pending,
-            (Poll::Pending, order) => Poll::Ready(Err(order)),
+        running: impl Future<Output = T> + Unpin,
+    ) -> impl Future<Output = Result<T, Order>> {
+        self.until(running, |order| order != Order::None)
+    }
+
+    /// Runs what answers a request, which an order to drain lets finish.
+    pub(crate) fn unless_broken_off<T>(
+        &self,
+        running: impl Future<Output = T> + Unpin,
+    ) -> impl Future<Output = Result<T, Order>> {
+        self.until(running, |order| {
+            !matches!(order, Order::None | Order::Drain)
         })
-        .await
+    }
+
+    // Not async: that would hold the future twice, and idle connections wait in this one.
+    fn until<T>(
+        &self,
+        mut running: impl Future<Output = T> + Unpin,
+        ends: impl Fn(Order) -> bool,
+    ) -> impl Future<Output = Result<T, Order>> {
+        poll_fn(
+            move |cx| match (Pin::new(&mut running).poll(cx), self.ordered(cx)) {
+                (Poll::Ready(done), _) => Poll::Ready(Ok(done)),
+                (Poll::Pending, order) if ends(order) => Poll::Ready(Err(order)),
+                (Poll::Pending, _) => Poll::Pending,
+            },
+        )
+    }
+
+    /// Returns true once the connection shall end after its request.
+    pub(crate) fn is_draining(&self) -> bool {
+        self.order.get() != Order::None
     }
 
     /// Waits until there is something to read.
     pub(crate) async fn readable(&self) -> io::Result<()> {
-        std::future::poll_fn(|cx| match &*self.stream.borrow() {
+        poll_fn(|cx| match &*self.stream.borrow() {
             Stream::Tcp(stream) => stream.poll_read_ready(cx),
             Stream::Unix(stream) => stream.poll_read_ready(cx),
         })
@@ -217,8 +237,59 @@ impl Connection {
         // A client that has left or does not read gets less.
         let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL;
         let written = self.with_socket(|socket| send(socket.as_raw_fd(), bytes, flags));
-        self.counts
+        self.common
+            .counts
             .add(Counter::SentBytes, written.unwrap_or(0) as u64);
+    }
+
+    /// Makes a system call that writes to the socket, as soon as that takes something. The call returns the number of
+    /// bytes that it has written.
+    pub(crate) async fn write_with(
+        &self,
+        mut call: impl FnMut(BorrowedFd<'_>) -> io::Result<usize>,
+    ) -> io::Result<usize> {
+        poll_fn(|cx| {
+            let polled = loop {
+                let stream = &*self.stream.borrow();
+                let ready = match stream {
+                    Stream::Tcp(tcp) => tcp.poll_write_ready(cx),
+                    Stream::Unix(unix) => unix.poll_write_ready(cx),
+                };
+                match ready {
+                    Poll::Ready(Ok(())) => {}
+                    other => break other.map_ok(|()| 0),
+                }
+                // The runtime must see a WouldBlock, so the call goes through it.
+                let written = match stream {
+                    Stream::Tcp(tcp) => tcp.try_io(Interest::WRITABLE, || call(tcp.as_fd())),
+                    Stream::Unix(unix) => unix.try_io(Interest::WRITABLE, || call(unix.as_fd())),
+                };
+                match written {
+                    Err(error) if matches!(error.kind(), WouldBlock | Interrupted) => {}
+                    written => break Poll::Ready(written),
+                }
+            };
+            self.written(polled)
+        })
+        .await
+    }
+
+    fn written(&self, polled: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+        match &polled {
+            Poll::Pending => {
+                if !self.blocked.replace(true) {
+                    self.since.set(self.common.clock.get());
+                }
+            }
+            Poll::Ready(written) => {
+                let length = written.as_ref().copied().unwrap_or(0);
+                self.common.counts.add(Counter::SentBytes, length as u64);
+                if self.blocked.replace(false) {
+                    self.since.set(self.common.clock.get());
+                }
+            }
+        }
+        polled
     }
 
     /// Reads available bytes, bypassing other readers.
@@ -298,30 +369,6 @@ impl AsyncRead for Wire {
     }
 }
 
-impl Wire {
-    fn written(&self, polled: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
-        match &polled {
-            Poll::Pending => {
-                if !self.0.blocked.replace(true) {
-                    self.0.since.set(self.0.clock.get());
-                }
-            }
-            Poll::Ready(written) => {
-                let length = written.as_ref().copied().unwrap_or(0);
-                self.0.counts.add(Counter::SentBytes, length as u64);
-                if self.0.blocked.replace(false) {
-                    self.0.since.set(self.0.clock.get());
-                    // A body may be waiting for this.
-                    if let Some(task) = self.0.task.borrow().as_ref() {
-                        task.wake_by_ref();
-                    }
-                }
-            }
-        }
-        polled
-    }
-}
-
 impl AsyncWrite for Wire {
     fn poll_write(
         self: Pin<&mut Self>,
@@ -332,7 +379,7 @@ impl AsyncWrite for Wire {
             Stream::Tcp(stream) => Pin::new(stream).poll_write(cx, bytes),
             Stream::Unix(stream) => Pin::new(stream).poll_write(cx, bytes),
         };
-        self.written(polled)
+        self.0.written(polled)
     }
 
     fn poll_write_vectored(
@@ -344,7 +391,7 @@ impl AsyncWrite for Wire {
             Stream::Tcp(stream) => Pin::new(stream).poll_write_vectored(cx, parts),
             Stream::Unix(stream) => Pin::new(stream).poll_write_vectored(cx, parts),
         };
-        self.written(polled)
+        self.0.written(polled)
     }
 
     fn is_write_vectored(&self) -> bool {

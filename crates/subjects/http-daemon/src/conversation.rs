@@ -1,22 +1,28 @@
-//! The protocol of a connection: detected, then served by hyper until the connection ends or is ordered to.
+//! The protocol of a connection: detected, then served until the connection ends or is ordered to. HTTP/2 is hyper's.
 
+use std::convert::Infallible;
+use std::future::poll_fn;
 use std::io;
 use std::pin::pin;
 use std::rc::Rc;
 use std::task::Poll;
 use std::time::Duration;
 
+use http_body_util::BodyExt as _;
+use hyper::Request;
+use hyper::body::{Body as _, Bytes, Incoming};
 use hyper::rt::Executor;
-use hyper::server::conn::{http1, http2};
+use hyper::server::conn::http2;
+use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::graceful::GracefulConnection;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::spawn_local;
 use tokio::time::sleep;
 use tokio_rustls::TlsAcceptor;
 
 use crate::connection::{Connection, Order, Wire};
-use crate::service::Service;
+use crate::http1::Http1;
+use crate::service::answer_to;
 use crate::worker::Worker;
 
 /// The beginning of an HTTP/2 connection (RFC 9113, 3.4), up to where it is unambiguous.
@@ -49,13 +55,13 @@ impl From<Order> for Ended {
 
 /// Serves a connection to its end.
 pub(crate) async fn serve(worker: &Rc<Worker>, connection: &Rc<Connection>, secure: bool) -> Ended {
-    // A connection has no buffers before its first byte, whatever its protocol will be.
+    // A connection has no buffers before its first byte, whatever its protocol will be. Boxed is what an idle connection
+    // would pay for otherwise.
     let is_http2 = match &worker.resources.tls {
-        // Boxed, so that a silent connection does not pay for the size.
         Some(tls) if secure => return Box::pin(serve_tls(worker, connection, tls)).await,
         _ => {
             connection
-                .unless_ordered(begins_with_preface(connection))
+                .unless_ordered(pin!(begins_with_preface(connection)))
                 .await
         }
     };
@@ -63,22 +69,23 @@ pub(crate) async fn serve(worker: &Rc<Worker>, connection: &Rc<Connection>, secu
     match is_http2 {
         Err(order) => order.into(),
         Ok(true) => Box::pin(serve_http2(worker, connection, wire)).await,
-        Ok(false) => Box::pin(serve_http1(worker, connection, wire, true)).await,
+        Ok(false) => Http1::new(worker, connection, wire, true).serve().await,
     }
 }
 
 async fn serve_tls(worker: &Rc<Worker>, connection: &Rc<Connection>, tls: &TlsAcceptor) -> Ended {
-    let handshake = tls.accept(Wire(Rc::clone(connection)));
-    match connection.unless_ordered(handshake).await {
-        Err(order) => order.into(),
+    let handshake = Box::pin(tls.accept(Wire(Rc::clone(connection))));
+    let stream = match connection.unless_ordered(handshake).await {
+        Err(order) => return order.into(),
         Ok(Err(error)) => {
             tracing::debug!(%error, "TLS handshake failed");
-            Ended::Refused
+            return Ended::Refused;
         }
-        Ok(Ok(stream)) => match stream.get_ref().1.alpn_protocol() {
-            Some(b"h2") => serve_http2(worker, connection, stream).await,
-            _ => serve_http1(worker, connection, stream, false).await,
-        },
+        Ok(Ok(stream)) => Box::new(stream),
+    };
+    match stream.get_ref().1.alpn_protocol() {
+        Some(b"h2") => Box::pin(serve_http2(worker, connection, stream)).await,
+        _ => Http1::new(worker, connection, stream, false).serve().await,
     }
 }
 
@@ -98,7 +105,7 @@ async fn begins_with_preface(connection: &Connection) -> bool {
                     && length < PREFACE.len()
                     && !connection.is_ended() =>
             {
-                sleep(PAUSE).await
+                Box::pin(sleep(PAUSE)).await;
             }
             Ok(length) => return first[..length] == *PREFACE,
             // The next read reports the error.
@@ -107,45 +114,30 @@ async fn begins_with_preface(connection: &Connection) -> bool {
     }
 }
 
-async fn serve_http1(
-    worker: &Rc<Worker>,
-    connection: &Rc<Connection>,
-    stream: impl AsyncRead + AsyncWrite + Unpin + 'static,
-    is_plain: bool,
-) -> Ended {
-    let service = Service::new(worker, connection, is_plain);
-    // Without `pipeline_flush`: with it, the response to a broken head (400, 431) stays unsent (hyper 1.12).
-    let protocol = http1::Builder::new()
-        .max_buf_size(worker.resources.config.performance.request_buffer_size)
-        .header_read_timeout(None)
-        // A client that has ended its side may wait for its answer (RFC 9112, 9.6).
-        .half_close(true)
-        .serve_connection(TokioIo::new(stream), service);
-    drive(worker, connection, protocol).await
-}
-
 async fn serve_http2(
     worker: &Rc<Worker>,
     connection: &Rc<Connection>,
     stream: impl AsyncRead + AsyncWrite + Unpin + 'static,
 ) -> Ended {
     connection.multiplex();
-    let service = Service::new(worker, connection, false);
-    let protocol = http2::Builder::new(LocalExecutor)
-        .timer(TokioTimer::new())
-        .serve_connection(TokioIo::new(stream), service);
-    drive(worker, connection, protocol).await
-}
-
-/// Runs a protocol to its end, or to the end that was ordered.
-async fn drive(
-    worker: &Worker,
-    connection: &Connection,
-    protocol: impl GracefulConnection<Error = hyper::Error>,
-) -> Ended {
-    let mut protocol = pin!(protocol);
+    let service = service_fn(|request: Request<Incoming>| {
+        let (worker, connection) = (Rc::clone(worker), Rc::clone(connection));
+        let busy = connection.begin();
+        async move {
+            let (head, body) = request.into_parts();
+            if head.uri.path() != "/echo" && !body.is_end_stream() {
+                connection.leave_body();
+            }
+            Ok::<_, Infallible>(answer_to(&worker, &head, false, length(body), busy).await)
+        }
+    });
+    let mut protocol = pin!(
+        http2::Builder::new(LocalExecutor)
+            .timer(TokioTimer::new())
+            .serve_connection(TokioIo::new(stream), service)
+    );
     let mut drains = false;
-    let ended = std::future::poll_fn(|cx| {
+    let ended = poll_fn(|cx| {
         match connection.ordered(cx) {
             Order::None => {}
             Order::Drain if drains => {}
@@ -159,18 +151,21 @@ async fn drive(
     })
     .await;
     match ended {
-        Err(order) => order.into(),
-        Ok(Ok(())) => Ended::Well,
-        Ok(Err(error)) => {
-            tracing::debug!(%error, "serving failed");
-            if !error.is_parse() {
-                return Ended::Well;
-            }
-            // hyper has answered with 400, 414 or 431.
-            worker.counts.answered(400, 1);
-            Ended::Refused
-        }
+        Err(order) => return order.into(),
+        Ok(Err(error)) => tracing::debug!(%error, "serving failed"),
+        Ok(Ok(())) => {}
     }
+    Ended::Well
+}
+
+/// Reads the content of a request; returns its length in bytes.
+async fn length(mut body: Incoming) -> io::Result<u64> {
+    let mut length = 0;
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(io::Error::other)?;
+        length += frame.data_ref().map_or(0, Bytes::len) as u64;
+    }
+    Ok(length)
 }
 
 /// An executor that runs HTTP/2 streams on the worker's own thread.

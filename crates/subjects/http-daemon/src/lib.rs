@@ -6,13 +6,15 @@
 //!    ▼                                                                                        ▼
 //! scraper                                          worker: one listener, one runtime, one thread (worker)
 //!                                                                                             │ accepts
-//!   client ◄──► connection (connection) ◄── hyper ── service ──┬── files (files)              │
-//!                                                              └── faults (faults)            │
-//!   client ◄──► sink: the same sockets in one epoll loop, without hyper (sink) ◄──────────────┘
+//!   client ◄──► connection (connection) ◄── http1, or hyper for HTTP/2 ◄───┬── service         │
+//!                                           (conversation)                 ├── files, conditions
+//!                                                                          └── faults         │
+//!   client ◄──► sink: the same sockets in one epoll loop, heads are only counted (sink) ◄─────┘
 //! ```
 
 mod answer;
 mod body;
+mod conditions;
 mod connection;
 mod conversation;
 mod counts;
@@ -22,6 +24,7 @@ mod faults;
 mod files;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
+mod http1;
 mod listener;
 mod options;
 mod process;

@@ -9,7 +9,7 @@ use clap::builder::BoolishValueParser;
 use clap::{ArgAction, Args, Command, FromArgMatches as _, Parser, ValueEnum};
 use daemon_kit::cli::{DaemonOptions, socket_path};
 
-/// Minimum size of hyper's buffer for a request head.
+/// Minimum for the limit of a request head.
 const MIN_BUFFER: usize = 8192;
 /// Maximum body of the sink, the same as for faults.
 const MAX_SINK_BODY: u32 = 1 << 24;
@@ -106,7 +106,7 @@ pub(crate) struct Server {
     #[arg(default_value = "65535")]
     pub(crate) backlog: NonZeroU32,
 
-    /// Hold connections and answer every request head with the same 200 response, without hyper
+    /// Hold connections and answer every request head with the same 200 response, without parsing it
     #[arg(long, value_name = "BOOL")]
     #[arg(action = ArgAction::Set, num_args = 0..=1, default_missing_value = "true")]
     #[arg(value_parser = BoolishValueParser::new())]
@@ -148,7 +148,7 @@ pub(crate) struct Performance {
     #[arg(default_value_t = MIN_BUFFER)]
     pub(crate) request_buffer_size: usize,
 
-    /// Read and send a file in pieces of this many bytes
+    /// Read a file in pieces of this many bytes, for TLS and HTTP/2
     #[arg(long, value_name = "BYTES")]
     #[arg(default_value = "65536")]
     pub(crate) response_buffer_size: NonZeroUsize,

@@ -1,124 +1,131 @@
 //! The HTTP service: selects the response to a request.
 
-use std::convert::Infallible;
-use std::rc::Rc;
+use std::io;
+use std::ops::Range;
 use std::time::Duration;
 
-use futures_util::future::{Either, LocalBoxFuture, Ready, ready};
-use http_body_util::BodyExt as _;
-use hyper::body::{Body as _, Bytes, Incoming};
-use hyper::header::{ALLOW, CONNECTION, CONTENT_LENGTH, HOST, HeaderValue};
+use hyper::body::Body as _;
+use hyper::header::{
+    ACCEPT_RANGES, ALLOW, CONNECTION, CONTENT_LENGTH, CONTENT_RANGE, ETAG, HOST, HeaderValue,
+    LAST_MODIFIED, LOCATION,
+};
+use hyper::http::request::Parts;
 use hyper::http::uri::Authority;
-use hyper::{HeaderMap, Method, Request, StatusCode, Version};
+use hyper::{HeaderMap, Method, StatusCode, Version};
 use serde_json::{Map, Value, json};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::timeout;
 
 use crate::answer::{Answer, answer, text, with_field};
 use crate::body::Body;
-use crate::connection::{Busy, Connection};
+use crate::conditions::{Selection, http_date, select};
+use crate::connection::Busy;
 use crate::counts::Counter;
 use crate::faults::{self, Fault};
-use crate::files::content_type;
+use crate::files::NotServed;
 use crate::worker::Worker;
 
 const CLOSE: HeaderValue = HeaderValue::from_static("close");
 
-/// The service of one connection.
-pub(crate) struct Service {
-    worker: Rc<Worker>,
-    connection: Rc<Connection>,
-    /// True if neither TLS nor HTTP/2 is between the requests and the socket.
+/// Responds to a request, whose content has the length that `content` reads. `is_plain` is true if neither TLS nor HTTP/2
+/// is between the requests and the socket.
+pub(crate) async fn answer_to(
+    worker: &Worker,
+    head: &Parts,
     is_plain: bool,
-}
-
-type Answered = Result<Answer, Infallible>;
-/// The future of a response. Most responses are ready at once and need no box.
-type Answering = Either<Ready<Answered>, LocalBoxFuture<'static, Answered>>;
-
-impl hyper::service::Service<Request<Incoming>> for Service {
-    type Response = Answer;
-    type Error = Infallible;
-    type Future = Answering;
-
-    fn call(&self, request: Request<Incoming>) -> Answering {
-        let busy = self.connection.begin();
-        let is_echo = request.uri().path() == "/echo";
-        if !is_echo && !request.body().is_end_stream() {
-            self.connection.leave_body();
+    content: impl Future<Output = io::Result<u64>>,
+    busy: Busy,
+) -> Answer {
+    let path = head.uri.path();
+    let answer = if let Err(complaint) = check_host(head.version, &head.headers) {
+        let answer = text(StatusCode::BAD_REQUEST, complaint, busy);
+        // An invalid request may hide another one.
+        with_field(answer, CONNECTION, CLOSE)
+    } else if let Some(name) = path.strip_prefix("/fault/") {
+        match Fault::parse(name, head.uri.query().unwrap_or_default()) {
+            Ok(fault) if !is_plain && fault.needs_socket() => {
+                let complaint = "this fault needs HTTP/1.1 without TLS\n";
+                text(StatusCode::NOT_IMPLEMENTED, complaint, busy)
+            }
+            Ok(fault) => Box::pin(faults::commit(fault, busy, worker.counts)).await,
+            Err(complaint) => text(StatusCode::BAD_REQUEST, complaint, busy),
         }
-        if let Err(complaint) = check_host(request.version(), request.headers()) {
-            let answer = text(StatusCode::BAD_REQUEST, complaint, busy);
-            // An invalid request may hide another one.
-            return self.now(with_field(answer, CONNECTION, CLOSE));
-        }
-        let path = request.uri().path();
-        if let Some(name) = path.strip_prefix("/fault/") {
-            return match Fault::parse(name, request.uri().query().unwrap_or_default()) {
-                Ok(fault) => self.fail(fault, busy),
-                Err(complaint) => self.now(text(StatusCode::BAD_REQUEST, complaint, busy)),
-            };
-        }
-        if is_echo {
-            return later(echo(Rc::clone(&self.worker), request, busy));
-        }
-        if !matches!(*request.method(), Method::GET | Method::HEAD) {
-            let answer = text(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD\n", busy);
-            let allowed = HeaderValue::from_static("GET, HEAD");
-            return self.now(with_field(answer, ALLOW, allowed));
-        }
-        let answer = match path {
+    } else if path == "/echo" {
+        Box::pin(echo(worker, head, content, busy)).await
+    } else if !matches!(head.method, Method::GET | Method::HEAD) {
+        let answer = text(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD\n", busy);
+        with_field(answer, ALLOW, HeaderValue::from_static("GET, HEAD"))
+    } else {
+        match path {
             "/healthz" => text(StatusCode::OK, "ok\n", busy),
-            "/metrics" => text(StatusCode::OK, self.worker.resources.metrics(), busy),
-            _ => self.file(path, busy),
-        };
-        self.now(match *request.method() {
-            Method::HEAD => head_alone(answer),
-            _ => answer,
-        })
+            "/metrics" => text(StatusCode::OK, worker.resources.metrics(), busy),
+            _ => file(worker, head, busy),
+        }
+    };
+    worker.counts.answered(answer.status().as_u16(), 1);
+    match head.method {
+        Method::HEAD => head_alone(answer),
+        _ => answer,
     }
 }
 
-impl Service {
-    pub(crate) fn new(worker: &Rc<Worker>, connection: &Rc<Connection>, is_plain: bool) -> Self {
-        Self {
-            worker: Rc::clone(worker),
-            connection: Rc::clone(connection),
-            is_plain,
+fn file(worker: &Worker, head: &Parts, busy: Busy) -> Answer {
+    let failed = |status: StatusCode, busy| text(status, format!("{status}\n"), busy);
+    let (facts, content) = match worker.folder.find(head.uri.path()) {
+        Ok(found) => found,
+        Err(NotServed::Failed(status)) => return failed(status, busy),
+        Err(NotServed::IsFolder) => return to_folder(head, busy),
+    };
+    let selection = select(&head.method, &head.headers, &facts);
+    let (status, range) = match &selection {
+        Selection::Whole => (StatusCode::OK, 0..facts.length),
+        Selection::Part(range) => (StatusCode::PARTIAL_CONTENT, range.clone()),
+        Selection::NotModified => (StatusCode::NOT_MODIFIED, 0..0),
+        Selection::Failed => return failed(StatusCode::PRECONDITION_FAILED, busy),
+        Selection::Unsatisfiable => {
+            let range = format!("bytes */{}", facts.length);
+            let answer = failed(StatusCode::RANGE_NOT_SATISFIABLE, busy);
+            return with_field(answer, CONTENT_RANGE, ascii(range));
         }
-    }
-
-    fn now(&self, answer: Answer) -> Answering {
-        self.worker.counts.answered(answer.status().as_u16(), 1);
-        Either::Left(ready(Ok(answer)))
-    }
-
-    fn file(&self, path: &str, busy: Busy) -> Answer {
-        match self.worker.folder.find(path) {
-            Ok(content) => answer(
-                StatusCode::OK,
-                content_type(path),
-                Body::content(content, busy),
-            ),
-            Err(status) => text(status, format!("{status}\n"), busy),
+    };
+    let mut answer = if selection == Selection::NotModified {
+        Answer::new(Body::whole("", busy))
+    } else {
+        match content.part(range.clone()) {
+            Ok(content) => answer(status, facts.kind, Body::content(content, busy)),
+            Err(_) => return failed(StatusCode::INTERNAL_SERVER_ERROR, busy),
         }
-    }
-
-    fn fail(&self, fault: Fault, busy: Busy) -> Answering {
-        let worker = Rc::clone(&self.worker);
-        if !self.is_plain && fault.needs_socket() {
-            let complaint = "this fault needs HTTP/1.1 without TLS\n";
-            return self.now(text(StatusCode::NOT_IMPLEMENTED, complaint, busy));
+    };
+    *answer.status_mut() = status;
+    let fields = answer.headers_mut();
+    fields.insert(LAST_MODIFIED, ascii(http_date(facts.modified)));
+    fields.insert(ETAG, ascii(facts.etag()));
+    match selection {
+        Selection::Whole => {
+            fields.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
         }
-        later(async move {
-            let answer = faults::commit(fault, busy, worker.counts).await;
-            worker.counts.answered(answer.status().as_u16(), 1);
-            answer
-        })
+        Selection::Part(Range { start, end }) => {
+            let range = format!("bytes {start}-{}/{}", end - 1, facts.length);
+            fields.insert(CONTENT_RANGE, ascii(range));
+        }
+        _ => {}
+    }
+    answer
+}
+
+/// Redirects a client to a folder, whose index has links that are relative to it.
+fn to_folder(head: &Parts, busy: Busy) -> Answer {
+    let query = head.uri.query().map(|query| format!("?{query}"));
+    let location = format!("{}/{}", head.uri.path(), query.unwrap_or_default());
+    let answer = text(StatusCode::MOVED_PERMANENTLY, "", busy);
+    match HeaderValue::try_from(location) {
+        Ok(location) => with_field(answer, LOCATION, location),
+        Err(_) => answer,
     }
 }
 
-fn later(answer: impl Future<Output = Answer> + 'static) -> Answering {
-    Either::Right(Box::pin(async { Ok(answer.await) }))
+/// Makes a field of digits, letters and punctuation.
+fn ascii(value: String) -> HeaderValue {
+    HeaderValue::try_from(value).expect("it has printable characters only")
 }
 
 /// Checks the Host of a request as RFC 9112, 3.2 requires: exactly one with HTTP/1.1, none or one with HTTP/1.0. HTTP/2
@@ -161,31 +168,31 @@ pub(crate) fn is_host(host: &[u8]) -> bool {
 }
 
 /// Returns the request as JSON, for tests of clients.
-async fn echo(worker: Rc<Worker>, request: Request<Incoming>, busy: Busy) -> Answer {
-    let (head, mut body) = request.into_parts();
-    let mut length = 0;
-    // One deadline for the whole body: single bytes sent slowly would hold the connection forever.
-    let timeout = worker.resources.config.performance.connection_timeout;
-    let deadline = Instant::now() + Duration::from_secs(timeout.get().into());
-    loop {
-        match timeout_at(deadline, body.frame()).await {
-            Ok(None) => break,
-            Ok(Some(Ok(frame))) => length += frame.data_ref().map_or(0, Bytes::len),
-            // hyper closes the connection on this error, so nobody reads the response.
-            Ok(Some(Err(_))) => return text(StatusCode::BAD_REQUEST, "the body is broken\n", busy),
-            Err(_) => {
-                worker.counts.add(Counter::Timeouts, 1);
-                worker.counts.answered(408, 1);
-                let complaint = "the body did not arrive in time\n";
-                let answer = text(StatusCode::REQUEST_TIMEOUT, complaint, busy);
-                return if head.version < Version::HTTP_2 {
-                    with_field(answer, CONNECTION, CLOSE)
-                } else {
-                    answer
-                };
-            }
+async fn echo(
+    worker: &Worker,
+    head: &Parts,
+    content: impl Future<Output = io::Result<u64>>,
+    busy: Busy,
+) -> Answer {
+    // One deadline for the whole content: single bytes sent slowly would hold the connection forever.
+    let limit = worker.resources.config.performance.connection_timeout;
+    let refused = |status, complaint: &'static str, busy| {
+        let answer = text(status, complaint, busy);
+        if head.version < Version::HTTP_2 {
+            with_field(answer, CONNECTION, CLOSE)
+        } else {
+            answer
         }
-    }
+    };
+    let length = match timeout(Duration::from_secs(limit.get().into()), content).await {
+        Ok(Ok(length)) => length,
+        Ok(Err(_)) => return refused(StatusCode::BAD_REQUEST, "the body is broken\n", busy),
+        Err(_) => {
+            worker.counts.add(Counter::Timeouts, 1);
+            let complaint = "the body did not arrive in time\n";
+            return refused(StatusCode::REQUEST_TIMEOUT, complaint, busy);
+        }
+    };
     let echo = json!({
         "method": head.method.as_str(),
         "target": head.uri.to_string(),
@@ -193,12 +200,8 @@ async fn echo(worker: Rc<Worker>, request: Request<Incoming>, busy: Busy) -> Ans
         "headers": fields(&head.headers),
         "body_bytes": length,
     });
-    worker.counts.answered(200, 1);
-    answer(
-        StatusCode::OK,
-        "application/json",
-        Body::whole(echo.to_string(), busy),
-    )
+    let body = Body::whole(echo.to_string(), busy);
+    answer(StatusCode::OK, "application/json", body)
 }
 
 /// Returns the fields by name; repeated fields are joined as RFC 9110, 5.3 defines.
@@ -216,10 +219,11 @@ fn fields(headers: &HeaderMap) -> Map<String, Value> {
         .collect()
 }
 
-/// Turns a response into one to HEAD: with the length of the body, but without the body. hyper drops the body by itself
-/// only with HTTP/1.1.
+/// Turns a response into one to HEAD: with the length of the body, but without the body. A 304 has no length: it would be
+/// the one of a 200 (RFC 9110, 8.6).
 fn head_alone(answer: Answer) -> Answer {
-    let length = answer.body().size_hint().exact();
+    let has_length = !matches!(answer.status().as_u16(), 204 | 304);
+    let length = answer.body().size_hint().exact().filter(|_| has_length);
     let answer = answer.map(Body::emptied);
     match length {
         Some(length) => with_field(answer, CONTENT_LENGTH, length.into()),

@@ -8,7 +8,7 @@ use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::net as unix;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context as _;
 use daemon_kit::accept;
@@ -21,7 +21,8 @@ use tokio::task::{JoinSet, spawn_local};
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use crate::REFUSAL;
-use crate::connection::{Clock, Connection, Order, Stream, Timeouts};
+use crate::conditions::http_date;
+use crate::connection::{Common, Connection, Order, Stream, Timeouts};
 use crate::conversation::{Ended, serve};
 use crate::counts::{Counter, Counts};
 use crate::fair_queue::FairQueue;
@@ -32,6 +33,8 @@ use crate::stop::Stop;
 
 /// Interval between two checks of the connections.
 const TICK: Duration = Duration::from_millis(250);
+/// Number of bytes that are read at once.
+const BUFFER: usize = 16 << 10;
 /// Time for a client to notice that it was refused or disconnected.
 const LINGER: Duration = Duration::from_secs(1);
 /// Maximum number of such connections; further ones are closed at once.
@@ -45,8 +48,11 @@ pub(crate) struct Worker {
     pub(crate) resources: Resources,
     pub(crate) counts: Counts,
     pub(crate) folder: Folder,
-    clock: Clock,
-    queue: FairQueue,
+    /// The buffer into which all connections read.
+    pub(crate) buffer: RefCell<Vec<u8>>,
+    /// The date of responses.
+    pub(crate) date: RefCell<String>,
+    common: Rc<Common>,
     timeouts: Timeouts,
     connections: RefCell<Slab<Rc<Connection>>>,
     lingering: Cell<usize>,
@@ -105,8 +111,13 @@ impl Worker {
             },
             resources,
             counts,
-            clock: Clock::default(),
-            queue: FairQueue::default(),
+            buffer: RefCell::new(vec![0; BUFFER]),
+            date: RefCell::new(date()),
+            common: Rc::new(Common {
+                clock: Cell::new(0),
+                queue: FairQueue::default(),
+                counts,
+            }),
             connections: RefCell::default(),
             lingering: Cell::new(0),
             ended: Notify::new(),
@@ -120,7 +131,7 @@ impl Worker {
             accepting.spawn_local(Rc::clone(self).accept_all(listener));
         }
         let looking = spawn_local(Rc::clone(self).check_timeouts());
-        let scheduling = spawn_local(self.queue.clone().run());
+        let scheduling = spawn_local(self.common.queue.clone().run());
         stop.requested()
             .await
             .context("cannot wait for the stop signal")?;
@@ -176,14 +187,14 @@ impl Worker {
             match ended {
                 Ended::Well | Ended::Idle if !connection.has_unread() => {}
                 Ended::Well | Ended::Idle | Ended::Refused => {
-                    Rc::clone(worker).close_gracefully(connection).await;
+                    Box::pin(Rc::clone(worker).close_gracefully(connection)).await;
                 }
                 Ended::TimedOut => {
                     if !secure {
                         worker.counts.answered(408, 1);
                         connection.write_raw(TOO_SLOW);
                     }
-                    Rc::clone(worker).close_gracefully(connection).await;
+                    Box::pin(Rc::clone(worker).close_gracefully(connection)).await;
                 }
             }
         });
@@ -215,7 +226,9 @@ impl Worker {
 
     /// Advances the clock, and orders connections to end that have taken too long.
     fn tick(&self) {
-        self.clock.set(self.clock.get().wrapping_add(1));
+        let clock = &self.common.clock;
+        clock.set(clock.get().wrapping_add(1));
+        self.date.replace(date());
         for (_, connection) in &*self.connections.borrow() {
             match connection.judge(self.timeouts) {
                 Order::None => {}
@@ -223,6 +236,12 @@ impl Worker {
             }
         }
     }
+}
+
+/// Returns the date of this second.
+fn date() -> String {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    http_date(now.map_or(0, |now| now.as_secs()))
 }
 
 impl Listener {
@@ -248,8 +267,7 @@ impl Listener {
             }
             Self::Unix(listener) => (Stream::Unix(accept(listener, failed).await), false),
         };
-        let (clock, queue) = (worker.clock.clone(), worker.queue.clone());
-        let connection = Connection::new(stream, clock, queue, worker.counts);
+        let connection = Connection::new(stream, Rc::clone(&worker.common));
         (connection, secure)
     }
 }
@@ -316,8 +334,7 @@ mod tests {
             server.set_nonblocking(true).unwrap();
             client.write_all(b"GET / HTTP/1.1\r\n").unwrap();
             let stream = Stream::Unix(tokio::net::UnixStream::from_std(server).unwrap());
-            let (clock, queue) = (worker.clock.clone(), worker.queue.clone());
-            let connection = Connection::new(stream, clock, queue, worker.counts);
+            let connection = Connection::new(stream, Rc::clone(&worker.common));
             (client, connection)
         };
         let (_client, connection) = connect();

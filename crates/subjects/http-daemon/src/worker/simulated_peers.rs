@@ -51,7 +51,7 @@ impl World {
         let counts = resources.counters.worker(0, 1, 0);
         let root = resources.root.clone().unwrap();
         let worker = Rc::new(Worker::new(resources.clone(), root, counts));
-        spawn_local(worker.queue.clone().run());
+        spawn_local(worker.common.queue.clone().run());
         Self {
             worker,
             peers: [const { None }; CLIENTS],
@@ -107,8 +107,7 @@ impl World {
         server.set_nonblocking(true).unwrap();
         let stream = Stream::Unix(UnixStream::from_std(server).unwrap());
         let worker = &self.worker;
-        let (clock, queue) = (worker.clock.clone(), worker.queue.clone());
-        let connection = Connection::new(stream, clock, queue, worker.counts);
+        let connection = Connection::new(stream, Rc::clone(&worker.common));
         let is_refused = worker.connections.borrow().len() as u64 >= ADMITTED;
         worker.admit(connection, false);
         self.sessions += 1;
@@ -215,8 +214,8 @@ impl World {
             ),
             ("owners of the worker", Rc::strong_count(&self.worker) - 1),
             (
-                "owners of the clock",
-                Rc::strong_count(&self.worker.clock) - 1,
+                "owners of the common state",
+                Rc::strong_count(&self.worker.common) - 1,
             ),
             // The other one schedules bodies.
             ("tasks", Handle::current().metrics().num_alive_tasks() - 1),
@@ -323,4 +322,16 @@ fn responses_are_not_lost_by_what_the_client_sends_behind_their_requests() {
     ] {
         Runner::new().run(steps).unwrap();
     }
+}
+
+#[test]
+fn a_head_that_begins_with_the_request_before_is_answered_with_408_too() {
+    use Event::*;
+    // The first request, and some bytes of the second one.
+    let sent = Send(0, 40);
+    let file = Request(0, Ask::File(2), 2);
+    let mut steps = vec![Connect(0, false), file, sent];
+    steps.extend([Turn; ALL]);
+    steps.extend([Receive(0, usize::MAX), Timeout]);
+    Runner::new().run(&steps).unwrap();
 }

@@ -70,11 +70,18 @@ fn an_idle_connection_is_closed_after_its_time_and_a_busy_one_is_not() {
 #[test]
 fn a_client_that_does_not_read_is_given_up() {
     let daemon = Daemon::start(&["--workers", "1", "--connection-timeout", "1"]);
-    let mut client = daemon.connect();
-    client.send(&b"GET /fault/chunked?chunks=1000&size=1000000 HTTP/1.1\r\nHost: test\r\n\r\n"[..]);
-    daemon.await_metric("http_connections_accepted_total", |count| count == 1);
+    let large = std::fs::File::create(daemon.www().join("large")).unwrap();
+    large.set_len(1_000_000_000).unwrap();
+    let mut clients = [daemon.connect(), daemon.connect()];
+    for (client, path) in clients
+        .iter_mut()
+        .zip(["fault/chunked?chunks=1000&size=1000000", "large"])
+    {
+        client.send(format!("GET /{path} HTTP/1.1\r\nHost: test\r\n\r\n").as_bytes());
+    }
+    daemon.await_metric("http_connections_accepted_total", |count| count == 2);
     daemon.await_metric("http_connections_open", |count| count == 0);
-    assert_eq!(daemon.metric("http_timeouts_total"), 1);
+    assert_eq!(daemon.metric("http_timeouts_total"), 2);
 }
 
 #[test]
@@ -177,12 +184,14 @@ fn more_connections_than_descriptors_are_refused_and_not_left_waiting() {
 #[test]
 fn a_client_that_vanishes_costs_nothing() {
     let daemon = Daemon::start(&["--workers", "1"]);
-    for path in ["/100kb.txt", "/fault/stall", "/fault/slow?ms=1"] {
+    let large = std::fs::File::create(daemon.www().join("large")).unwrap();
+    large.set_len(1_000_000_000).unwrap();
+    for path in ["/100kb.txt", "/large", "/fault/stall", "/fault/slow?ms=1"] {
         let mut client = daemon.connect();
         client.send(format!("GET {path} HTTP/1.1\r\nHost: test\r\n\r\n").as_bytes());
         client.0.set_nonblocking(true).unwrap();
         let _ = client.0.read(&mut [0; 10]);
     }
-    daemon.await_metric("http_connections_accepted_total", |count| count == 3);
+    daemon.await_metric("http_connections_accepted_total", |count| count == 4);
     daemon.await_metric("http_connections_open", |count| count == 0);
 }

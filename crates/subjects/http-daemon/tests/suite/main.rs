@@ -3,7 +3,9 @@
 
 mod calls;
 mod faults;
+mod files;
 mod limits;
+mod nginx;
 mod options;
 mod peers;
 mod processes;

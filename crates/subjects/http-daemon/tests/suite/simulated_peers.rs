@@ -13,7 +13,6 @@ use std::thread;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
-use nix::unistd::Pid;
 use rand::SeedableRng as _;
 use rand::rngs::StdRng;
 use test_kit::simulation::simulate;
@@ -113,29 +112,9 @@ fn run<'a>(daemon: &'a Daemon, steps: &[Event]) -> Result<World<'a>, String> {
     Ok(world)
 }
 
-/// Returns the processes that serve.
-fn processes(daemon: &Daemon) -> Vec<Pid> {
-    let mut pids = daemon.children();
-    pids.push(daemon.pid());
-    pids
-}
-
 fn open_files(daemon: &Daemon) -> usize {
     let count = |pid| fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count();
-    processes(daemon).into_iter().map(count).sum()
-}
-
-/// Returns the anonymous memory of all processes in bytes.
-fn memory(daemon: &Daemon) -> u64 {
-    let anonymous = |pid| {
-        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-        let line = status
-            .lines()
-            .find_map(|line| line.strip_prefix("RssAnon:"));
-        let kilobytes = line.unwrap().trim().trim_end_matches(" kB");
-        kilobytes.parse::<u64>().unwrap() << 10
-    };
-    processes(daemon).into_iter().map(anonymous).sum()
+    daemon.processes().into_iter().map(count).sum()
 }
 
 /// Lets worlds come and go at a daemon of this shape, then ends it among clients.
@@ -154,7 +133,7 @@ fn serve(shape: &[&str]) {
         whole(&draw(seed)).unwrap();
     }
     daemon.await_metric("http_connections_open", |open| open == 0);
-    let (files, memory_before) = (open_files(&daemon), memory(&daemon));
+    let (files, memory_before) = (open_files(&daemon), daemon.memory());
     let (is_over, http) = (AtomicBool::new(false), daemon.http);
     let sessions = thread::scope(|scope| {
         let other = scope.spawn(|| {
@@ -176,7 +155,7 @@ fn serve(shape: &[&str]) {
     wait_until("the descriptors that it had before", || {
         open_files(&daemon) <= files
     });
-    let memory = memory(&daemon);
+    let memory = daemon.memory();
     assert!(
         memory < memory_before + KEPT,
         "{memory} bytes, before {memory_before}"

@@ -1,7 +1,8 @@
 //! Runs a daemon as a separate process, and clients that send raw bytes.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead as _, BufReader, Read, Write as _};
+use std::fs;
+use std::io::{BufRead as _, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
@@ -119,6 +120,26 @@ impl Daemon {
         pids.map(Pid::from_raw).collect()
     }
 
+    /// Returns the processes that serve.
+    pub(crate) fn processes(&self) -> Vec<Pid> {
+        let mut pids = self.children();
+        pids.push(self.pid());
+        pids
+    }
+
+    /// Returns the anonymous memory of all processes in bytes.
+    pub(crate) fn memory(&self) -> u64 {
+        let anonymous = |pid| {
+            let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+            let line = status
+                .lines()
+                .find_map(|line| line.strip_prefix("RssAnon:"));
+            let kilobytes = line.unwrap().trim().trim_end_matches(" kB");
+            kilobytes.parse::<u64>().unwrap() << 10
+        };
+        self.processes().into_iter().map(anonymous).sum()
+    }
+
     pub(crate) fn wait(&mut self) -> ExitStatus {
         let mut ended = None;
         wait_until("the end of the daemon", || {
@@ -168,7 +189,7 @@ pub(crate) fn command() -> Command {
 }
 
 /// A connection that sends exactly the given bytes.
-pub(crate) struct Client(pub(crate) TcpStream);
+pub(crate) struct Client<S = TcpStream>(pub(crate) S);
 
 impl Client {
     pub(crate) fn connect(to: SocketAddr) -> Self {
@@ -176,7 +197,9 @@ impl Client {
         stream.set_read_timeout(Some(LONG)).unwrap();
         Self(stream)
     }
+}
 
+impl<S: Read + Write> Client<S> {
     pub(crate) fn send(&mut self, bytes: &[u8]) -> &mut Self {
         self.0.write_all(bytes).unwrap();
         self

@@ -81,7 +81,9 @@ impl Http2 {
         let (status, body) = match ask.expected(id) {
             Expected::Nothing => (0, Body::Bytes(Vec::new())),
             // It needs the socket itself.
-            Expected::Bytes(_) | Expected::Anything | Expected::Answer(400 | 431, _) => return,
+            Expected::Bytes(_) | Expected::Anything | Expected::Answer(400 | 431 | 501, _) => {
+                return;
+            }
             Expected::Answer(status, body) => (status, body),
         };
         let number = 2 * self.next + 1;
@@ -97,6 +99,10 @@ impl Http2 {
         block.push(0x86);
         field(&mut block, 1, "a");
         field(&mut block, 4, &ask.path(id));
+        if let Ask::Part(_) = ask {
+            // `range`, which has index 50.
+            block.extend(*b"\x0f\x23\x08bytes=1-");
+        }
         let flags = if has_body { 0 } else { END_STREAM };
         out.extend(frame(HEADERS, flags | END_HEADERS, number, &block));
         if has_body {

@@ -42,6 +42,8 @@ pub(crate) static FILES: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
 pub(crate) enum Ask {
     File(usize),
     Head(usize),
+    /// All bytes of a file but the first.
+    Part(usize),
     Missing,
     /// A body that is announced by its length, in chunks, or after the daemon asked for it.
     Echo,
@@ -57,6 +59,8 @@ pub(crate) enum Ask {
     Upgrade,
     NoHost,
     Malformed,
+    /// A coding of the body that the daemon does not know.
+    Coded,
     LongHead,
     Unavailable,
     Redirect,
@@ -127,7 +131,7 @@ impl Event {
 impl Ask {
     fn draw(random: &mut StdRng) -> Self {
         let file = random.random_range(0..LENGTHS.len());
-        match random.random_range(0..42) {
+        match random.random_range(0..46) {
             0..14 => Self::File(file),
             14..16 => Self::Head(file),
             16 => Self::Missing,
@@ -153,6 +157,9 @@ impl Ask {
             38 => Self::Truncated,
             39 => Self::Delay,
             40 => Self::Slow,
+            41 => Self::Coded,
+            42..45 if file > 1 => Self::Part(file),
+            42..45 => Self::File(file),
             _ => Self::NoStatusLine,
         }
     }
@@ -160,7 +167,8 @@ impl Ask {
     fn is_last(self) -> bool {
         match self {
             Self::Post(length) => length > 0,
-            Self::Old | Self::Close | Self::NoHost | Self::Malformed | Self::LongHead => true,
+            Self::Old | Self::Close | Self::NoHost => true,
+            Self::Malformed | Self::Coded | Self::LongHead => true,
             Self::Stall | Self::Reset | Self::Truncated | Self::NoStatusLine => true,
             _ => false,
         }
@@ -168,7 +176,7 @@ impl Ask {
 
     fn path(self, id: u64) -> String {
         match self {
-            Self::File(file) | Self::Head(file) => format!("/{file}"),
+            Self::File(file) | Self::Head(file) | Self::Part(file) => format!("/{file}"),
             Self::Missing => format!("/no-such-file-{id}"),
             Self::Echo | Self::Chunked | Self::Expect => format!("/echo?{id}"),
             Self::Unavailable => "/fault/status/503".to_owned(),
@@ -224,6 +232,8 @@ impl Ask {
             ),
             Self::NoHost => format!("GET {path} HTTP/1.1\r\n\r\n").into(),
             Self::Malformed => b"GET / HTTP/1.1\r\nHost a\r\n\r\n".into(),
+            Self::Part(_) => get("Range: bytes=1-\r\n"),
+            Self::Coded => post("Transfer-Encoding: gzip, chunked\r\n").into(),
             Self::LongHead => get(&format!("X: {}\r\n", "x".repeat(LONG_HEAD))),
             _ => get(""),
         };
@@ -236,11 +246,13 @@ impl Ask {
         let (status, body) = match self {
             Self::File(file) => (200, Body::File(file)),
             Self::Head(file) => (200, Body::Announced(LENGTHS[file])),
+            Self::Part(file) => (206, Body::Bytes(FILES[file][1..].to_vec())),
             Self::Missing => text(404, "404 Not Found\n"),
             Self::Echo | Self::Chunked | Self::Expect => (200, Body::Echo(self.path(id))),
             Self::Post(_) => text(405, "only GET and HEAD\n"),
             Self::NoHost => text(400, "the Host field is missing\n"),
             Self::Malformed => text(400, ""),
+            Self::Coded => text(501, ""),
             Self::LongHead => text(431, ""),
             Self::Unavailable => text(503, "503 Service Unavailable\n"),
             Self::Redirect => text(302, ""),
@@ -660,8 +672,6 @@ impl Peer {
             (None, Some(head)) if is_calm && self.sent < *head && !may_speak_http2 => {
                 self.expected = [Expected::Answer(408, Body::Bytes(Vec::new()))].into();
                 self.is_last = true;
-                // The beginning of a head that comes with the request before is not noticed.
-                self.may_end = begin > 0;
                 self.unsent.clear();
             }
             _ => self.may_be_cut = true,
