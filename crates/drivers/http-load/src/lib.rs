@@ -8,11 +8,14 @@ mod driver;
 mod engine;
 mod exchange;
 mod findings;
+mod har;
 mod k6;
+mod mix;
 mod outcome;
 mod requests;
 mod roles;
 mod settings;
+mod setup;
 mod shared;
 mod spec;
 mod summary;
@@ -21,7 +24,7 @@ mod validate;
 
 pub use driver::HttpLoad;
 pub use exchange::Exchange;
-pub use settings::{Engine, Settings};
+pub use settings::{Engine, PlannedRequest, Settings};
 
 /// Runs the program; `version` is what `--version` prints. It is compiled here, and not in the program, so that generic
 /// code of the harness is compiled once.

@@ -38,7 +38,7 @@ pub(super) fn raise<D: Driver>(
             .ended_by
             .and_then(|ended_by| Warning::unfinished(operations.unfinished, ended_by)),
         Warning::generator_late(&total.lag, responses, load.plan.is_paced()),
-        Warning::few_samples(&D::SPEC.series[response.0].name, responses.len()),
+        Warning::few_samples(&load.spec.series[response.0].name, responses.len()),
         (cfg!(debug_assertions) && drove_load).then(Warning::debug_build),
         (!operations.add_up()).then(|| Warning::operations_disagree(operations.started, ended)),
     ]
@@ -46,7 +46,7 @@ pub(super) fn raise<D: Driver>(
     .flatten()
     .collect();
     raised.extend(Warning::of_outcomes(
-        D::SPEC,
+        load.spec,
         &total.counts,
         &total.errors,
         operations,

@@ -11,6 +11,7 @@ use super::{Cx, WireWorker};
 use crate::counters::CompletedResponse;
 use crate::outcome::{self, count};
 use crate::roles::clients::ConnectionState;
+use crate::roles::operation::Operation;
 
 /// Counts unread bytes on an idle connection. A server that once sent too much has answered each later request with the
 /// rest of the response before.
@@ -90,9 +91,21 @@ impl<'a> WireWorker<'a> {
         let owner = connection.owner;
         let next = if owner.pool {
             self.clients.next_waiting()
+        } else if self.clients.think(owner, now, Some(id), &mut cx.state) {
+            connection.state = ConnectionState::Idle;
+            return;
         } else {
             self.clients.next_of_client(owner, now, &mut cx.state)
         };
+        self.go_on(id, next, cx);
+    }
+
+    /// Sends the next operation over a connection without an open one, or lets its client leave.
+    pub(super) fn go_on(&mut self, id: Id, next: Option<Operation>, cx: &mut Cx<'a>) {
+        let Some(connection) = cx.connections.get_mut(id) else {
+            return;
+        };
+        let owner = connection.owner;
         match next {
             Some(operation) => {
                 connection.take(operation);
