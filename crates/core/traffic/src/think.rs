@@ -28,6 +28,17 @@ pub enum ThinkTime {
 }
 
 impl ThinkTime {
+    /// Parses a think time that was typed: a number alone means seconds, as for other times.
+    ///
+    /// # Errors
+    /// A sentence that says what is expected.
+    pub fn parse_typed(text: &str) -> Result<Self, String> {
+        match text.parse::<f64>() {
+            Ok(_) => format!("{text}s").parse(),
+            Err(_) => text.parse(),
+        }
+    }
+
     /// Returns the pause before the operation with this number, nanoseconds.
     #[must_use]
     pub fn nanoseconds(&self, seed: u64, number: u64) -> u64 {
@@ -126,6 +137,7 @@ mod tests {
         for text in ["1s", "uniform:1s:3s", "exponential:1m30s", "0s"] {
             assert_eq!(text.parse::<ThinkTime>().unwrap().to_string(), text);
         }
+        assert_eq!(ThinkTime::parse_typed("7").unwrap().to_string(), "7s");
         for (text, problem) in [
             ("soon", "such as 1s"),
             ("1", "a unit"),

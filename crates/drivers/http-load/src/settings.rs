@@ -93,7 +93,7 @@ pub struct Settings {
     #[arg(long, aliases = ["insecure", "insecure-skip-tls-verify"], help_heading = CONNECTIONS)]
     pub tls_insecure: bool,
     /// Let each client pause after an answer: 1s, uniform:1s:3s, or exponential:1s, which names the mean. Closed loops only
-    #[arg(long, help_heading = "Load", value_name = "TIME")]
+    #[arg(long, help_heading = "Load", value_name = "TIME", value_parser = ThinkTime::parse_typed)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub think: Option<ThinkTime>,
     /// Read all responses that have arrived before sending the next requests: more throughput, slightly later requests
