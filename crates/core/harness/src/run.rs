@@ -214,11 +214,7 @@ async fn prepare<'a, D: Driver>(
     folder: &'a Folder,
     signals: &mut Signals,
 ) -> anyhow::Result<Prepared<'a, D>> {
-    let ValidPlan {
-        plan,
-        description,
-        spec,
-    } = load;
+    let (plan, description) = (&load.plan, &load.description);
     let (stored, thresholds) = settings.part.plan::<D>(load)?;
     let machine = host::machine();
     let mut progress = Progress::new(plan, description, settings.quiet);
@@ -248,7 +244,7 @@ async fn prepare<'a, D: Driver>(
         progress.above(&description.sentence);
     }
     let held = description.audit_inputs.held;
-    progress.count_opening(held.map(|held| settings.share().count(held)), spec);
+    progress.count_opening(held.map(|held| settings.share().count(held)), load.spec);
     if let (Some(line), true) = (&description.announcement, settings.lines_on_stdout) {
         progress.above_second(line, true);
     }

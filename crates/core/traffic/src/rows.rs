@@ -201,7 +201,7 @@ pub struct RowReader {
     /// The rows of the worker.
     part: std::ops::Range<u64>,
     next: u64,
-    /// How often the part was begun.
+    /// Number of times that the part was begun.
     begins: u64,
     used: Vec<usize>,
     format: Option<Format>,

@@ -14,7 +14,7 @@ use super::Settings;
 pub struct PlannedRequest {
     /// Its name: of its series of response times, and of its counter of failures, `failed_NAME`.
     pub name: String,
-    /// How often it is sent, in proportion to the other weights of its group. With 0 it is sent only when a client needs a
+    /// Its share of the requests, in proportion to the other weights of its group. With 0 it is sent only when a client needs a
     /// value that it captures.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub weight: u32,
