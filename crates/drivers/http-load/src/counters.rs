@@ -82,9 +82,7 @@ impl<'a> ResponseCounters<'a> {
                 record.count_of(counted, count::REDIRECTS, 1);
                 if counted {
                     // No length is expected of a redirect, so its own is taken.
-                    let expected = shared
-                        .expected_length(operation.request)
-                        .map_or(0, |_| answered.body);
+                    let expected = u64::from(shared.has_lengths) * answered.body;
                     record.add(count::EXPECTED_BODY_BYTES, expected);
                     self.phases(record, answered);
                 }
@@ -115,9 +113,9 @@ impl<'a> ResponseCounters<'a> {
             Some(kind) if counted => record.error(kind),
             Some(kind) => record.error_of_warmup(kind),
         }
-        match (kind, shared.named(operation.request)) {
-            (None, Some(named)) if counted => record.value(named.series, response),
-            (Some(_), Some(_)) => shared.count_failure(record, operation),
+        match shared.named(operation.request) {
+            Some(named) if kind.is_none() && counted => record.value(named.series, response),
+            Some(_) if kind.is_some() => shared.count_failure(record, operation),
             _ => {}
         }
         true
@@ -133,7 +131,10 @@ impl<'a> ResponseCounters<'a> {
         captured: Option<&Captured>,
         kind: Option<&'static str>,
     ) {
-        let expected = self.shared.expected_length(operation.request).unwrap_or(0);
+        // A request whose answers may have any length has its own, if others of the plan have one length.
+        let own = u64::from(self.shared.has_lengths) * answered.body;
+        let expected = self.shared.expected_length(operation.request);
+        let expected = expected.unwrap_or(own);
         record.add(count::EXPECTED_BODY_BYTES, expected);
         record.add(count::COMPARED, u64::from(answered.sum.is_some()));
         if let Some(checks) = &mut self.checks {

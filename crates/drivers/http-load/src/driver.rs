@@ -4,7 +4,7 @@ use harness::cli;
 use load::driver::{Checked, Description, Driver, Findings, Target, Worker};
 use load::plan::{Invalid, Plan};
 use load::workers::WorkerRange;
-use measure::result::{AuditInputs, RunResult};
+use measure::result::{AuditInputs, Lifetime, RunResult};
 use measure::spec::Spec;
 use measure::tally::{Series, Tally};
 use serde::{Deserialize, Serialize};
@@ -63,7 +63,11 @@ impl Driver for HttpLoad {
         let at_once = f64::from(settings.streams.max(settings.pipeline));
         Ok(Description {
             audit_inputs: AuditInputs {
-                // Users that think are not always busy.
+                // Users that think are not always busy, and their times count from the end of that.
+                lifetime: inputs.lifetime.map(|lifetime| Lifetime {
+                    from_due: lifetime.from_due || settings.think.is_some(),
+                    ..lifetime
+                }),
                 users: inputs
                     .users
                     .filter(|_| settings.think.is_none())

@@ -27,6 +27,8 @@ pub(crate) struct Requests {
     bare: Template,
     /// `None` if the method has no body.
     bodies: Vec<Option<Template>>,
+    /// True if responses have no body.
+    pub(crate) is_head: bool,
     /// True if they have columns of rows in them.
     pub(crate) use_rows: bool,
     /// The complete requests, if they are the same for every operation.
@@ -74,6 +76,7 @@ impl Requests {
             method,
             bodies,
             use_rows: false,
+            is_head: settings.method == "HEAD",
             whole: Vec::new(),
         };
         let is_column = |source| matches!(source, Source::Column(_));
@@ -177,11 +180,6 @@ impl Requests {
 
     fn body(&self, number: u64) -> Option<&Template> {
         self.bodies[self.index(number)].as_ref()
-    }
-
-    /// Returns true if responses have no body.
-    pub(crate) fn is_head(&self) -> bool {
-        self.method == "HEAD"
     }
 
     /// Returns true if all requests are the same, so that all responses should be.

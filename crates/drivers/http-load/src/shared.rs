@@ -33,6 +33,9 @@ pub(crate) struct Shared {
     pub(crate) servers: Vec<ServerUrl>,
     /// The requests of the plan, and the columns of rows that they use.
     pub(crate) mix: Mix,
+    /// True if the plan names no requests, so that there is one, which takes no values: the hot loop then costs no more than
+    /// without them.
+    pub(crate) is_single: bool,
     pub(crate) columns: Vec<usize>,
     pub(crate) needs: Needs,
     pub(crate) has_needs: bool,
@@ -43,6 +46,8 @@ pub(crate) struct Shared {
     requests: Vec<Vec<Requests>>,
     /// The content that is expected of the responses to each request of the plan.
     pub(crate) contents: Vec<ExpectedContent>,
+    /// True if the responses to any request must have one length.
+    pub(crate) has_lengths: bool,
     pub(crate) sources: Vec<IpAddr>,
     pub(crate) checks: Checks,
     logged: Once,
@@ -108,7 +113,7 @@ impl Shared {
             let content = ExpectedContent::new(&request.settings, are_alike);
             content.map_err(|error| mix::at(&settings.requests, index, error))
         });
-        let contents = contents.collect::<Result<_, _>>()?;
+        let contents: Vec<ExpectedContent> = contents.collect::<Result<_, _>>()?;
         let needs = Needs::new(plan, &mix, &requests[0])?;
         let mut checks = Checks::parse(&settings.checks)?;
         let all = mix.requests.iter().chain(&mix.setup);
@@ -136,8 +141,10 @@ impl Shared {
             servers,
             requests,
             logged: Once::new(),
+            has_lengths: contents.iter().any(ExpectedContent::has_one_length),
             contents,
             columns,
+            is_single: settings.requests.is_empty(),
             has_needs: !needs.is_empty(),
             needs,
             setup_requests,
@@ -182,6 +189,9 @@ impl Shared {
     /// Returns the measurements of a request by its name, if the plan names requests.
     #[inline]
     pub(crate) fn named(&self, request: u16) -> Option<&NamedRequest> {
+        if self.is_single {
+            return None;
+        }
         self.mix.requests[usize::from(request)].named.as_ref()
     }
 
@@ -192,6 +202,7 @@ impl Shared {
         }
     }
 
+    #[inline]
     fn content(&self, request: u16) -> &ExpectedContent {
         &self.contents[usize::from(request)]
     }
@@ -209,6 +220,7 @@ impl Shared {
 
     /// Returns the failure kind of a complete response; `None` if it is as expected. Checks play no part. `sum` is the
     /// checksum of a compared body.
+    #[inline]
     pub(crate) fn outcome(
         &self,
         request: u16,
@@ -239,7 +251,7 @@ impl Shared {
     }
 
     pub(crate) fn is_head(&self, request: u16) -> bool {
-        self.requests[0][usize::from(request)].is_head()
+        self.requests[0][usize::from(request)].is_head
     }
 
     /// Returns the settings of a request.

@@ -131,8 +131,7 @@ impl Handler for WireWorker<'_> {
             .waiting
             .filter(|id| cx.connections.get_mut(*id).is_some());
         if let Some(id) = waiting {
-            let next = self.clients.resume(retry, &mut cx.state);
-            self.go_on(id, next, cx);
+            self.resume(id, retry, cx);
         } else if let Some(pending) = self.clients.retry(retry, &mut cx.state) {
             self.connect(pending, cx);
         }
@@ -208,7 +207,7 @@ impl<'a> WireWorker<'a> {
                 return;
             };
             let (offset, begun) = (connection.offset as usize, connection.written);
-            let (index, rest) = (connection.owner.index, connection.rest.take());
+            let index = connection.owner.index;
             let Some(operation) = connection.next_unsent() else {
                 if let Err(error) = connection.socket.flush() {
                     self.end(id, outcome::broken(&error), cx);
@@ -220,21 +219,19 @@ impl<'a> WireWorker<'a> {
             if is_first {
                 operation.sent = began;
             }
-            let (at, counted) = (operation.at, operation.counted);
-            let request = match &rest {
-                Some(rest) => RequestBytes::Written(rest),
-                None => self.clients.request(operation, index),
+            let (operation, at, counted) = (*operation, operation.at, operation.counted);
+            let request = match &connection.rest {
+                Some(rest) => RequestBytes::Fixed(rest),
+                None => self.clients.request(&operation, index),
             };
             let (RequestBytes::Fixed(bytes) | RequestBytes::Written(bytes)) = request;
             let (written, of) = (connection.socket.write(&bytes[offset..]), bytes.len());
-            let is_whole = written.as_ref().is_ok_and(|length| offset + length >= of);
-            if !is_whole {
-                connection.rest = match request {
-                    RequestBytes::Written(bytes) if rest.is_none() => {
-                        Some(Box::new(bytes.to_vec()))
-                    }
-                    _ => rest,
-                };
+            if !written.as_ref().is_ok_and(|length| offset + length >= of) {
+                if let RequestBytes::Written(bytes) = request {
+                    connection.rest = Some(Box::new(bytes.to_vec()));
+                }
+            } else if connection.rest.is_some() {
+                connection.rest = None;
             }
             match written {
                 Ok(length) => {

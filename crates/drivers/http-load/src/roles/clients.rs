@@ -143,6 +143,7 @@ impl<'a> Clients<'a> {
     }
 
     /// Begins an operation of the client whose connections have this index.
+    #[inline]
     fn begin_of_client(
         &mut self,
         start: Start,
@@ -247,7 +248,18 @@ impl<'a> Clients<'a> {
 
     /// Lets a client think after an answer at `now`; its connection, the entry `waiting`, waits. Returns false if the client
     /// does not think, so that it goes on at once. A client whose think time lasts beyond the end leaves.
+    #[inline]
     pub(crate) fn think(
+        &self,
+        owner: Owner,
+        now: u64,
+        waiting: Option<Id>,
+        state: &mut LoopState<Retry>,
+    ) -> bool {
+        self.think.is_some() && self.pause(owner, now, waiting, state)
+    }
+
+    fn pause(
         &self,
         owner: Owner,
         now: u64,

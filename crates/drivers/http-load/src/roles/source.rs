@@ -39,6 +39,13 @@ impl<'a> RequestSource<'a> {
     /// that the request needs, it is the request that gives the value.
     #[inline]
     pub(crate) fn choose(&self, group: u16, number: u64, client: u32) -> u16 {
+        if self.shared.is_single {
+            return 0;
+        }
+        self.choose_one(group, number, client)
+    }
+
+    fn choose_one(&self, group: u16, number: u64, client: u32) -> u16 {
         let request = self.shared.mix.choices[usize::from(group)].pick(number) as u16;
         if self.shared.has_needs {
             self.first_needed(group, request, client)
@@ -105,6 +112,9 @@ impl<'a> RequestSource<'a> {
         client: u32,
         captured: Option<&Captured>,
     ) -> Option<&'static str> {
+        if self.shared.is_single {
+            return None;
+        }
         let request = &self.shared.mix.requests[usize::from(operation.request)];
         if request.captures.is_empty() && request.sent.is_none() {
             return None;

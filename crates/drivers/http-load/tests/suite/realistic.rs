@@ -79,6 +79,11 @@ fn requests_are_sent_by_weight_and_measured_by_name() {
         assert!((270..=330).contains(&page), "{counts:?}");
         assert_eq!((result.values("page"), result.values("item")), (page, item));
         assert_eq!(result.values("response"), 400, "{}", result["errors"]);
+        // The lengths of answers are known for one of the two only.
+        assert_eq!(
+            result.count("expected_body_bytes"),
+            result.count("body_bytes")
+        );
         // The same plan draws the same.
         let again = well();
         run(engine, (4, 100), THREE, &again);

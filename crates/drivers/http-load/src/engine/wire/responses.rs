@@ -10,8 +10,7 @@ use super::connection::Connection;
 use super::{Cx, WireWorker};
 use crate::counters::CompletedResponse;
 use crate::outcome::{self, count};
-use crate::roles::clients::ConnectionState;
-use crate::roles::operation::Operation;
+use crate::roles::clients::{ConnectionState, Retry};
 
 /// Counts unread bytes on an idle connection. A server that once sent too much has answered each later request with the
 /// rest of the response before.
@@ -97,15 +96,6 @@ impl<'a> WireWorker<'a> {
         } else {
             self.clients.next_of_client(owner, now, &mut cx.state)
         };
-        self.go_on(id, next, cx);
-    }
-
-    /// Sends the next operation over a connection without an open one, or lets its client leave.
-    pub(super) fn go_on(&mut self, id: Id, next: Option<Operation>, cx: &mut Cx<'a>) {
-        let Some(connection) = cx.connections.get_mut(id) else {
-            return;
-        };
-        let owner = connection.owner;
         match next {
             Some(operation) => {
                 connection.take(operation);
@@ -117,13 +107,27 @@ impl<'a> WireWorker<'a> {
                 connection.state = ConnectionState::Idle;
                 self.idle.push_back(id);
             }
-            // A client that leaves closes its connection.
-            None => {
-                if let Some(left) = cx.connections.remove(id) {
-                    self.clients.left(left.state, &mut cx.state);
-                    count_unread(left, &mut cx.buffer, &cx.state.record);
-                }
+            None => self.leave(id, cx),
+        }
+    }
+
+    /// Sends the next operation of a client that has thought, or lets it leave.
+    pub(super) fn resume(&mut self, id: Id, retry: Retry, cx: &mut Cx<'a>) {
+        let next = self.clients.resume(retry, &mut cx.state);
+        match (next, cx.connections.get_mut(id)) {
+            (Some(operation), Some(connection)) => {
+                connection.take(operation);
+                self.queue_send(id, cx);
             }
+            _ => self.leave(id, cx),
+        }
+    }
+
+    /// Closes the connection of a client that leaves.
+    fn leave(&mut self, id: Id, cx: &mut Cx<'a>) {
+        if let Some(left) = cx.connections.remove(id) {
+            self.clients.left(left.state, &mut cx.state);
+            count_unread(left, &mut cx.buffer, &cx.state.record);
         }
     }
 }
