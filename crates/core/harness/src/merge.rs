@@ -13,6 +13,7 @@ use measure::shard::Clock;
 use measure::spec::SeriesSpec;
 use measure::tally::{Counts, OK, STARTED, Tally, UNFINISHED};
 use measure::warning::{EndedBy, Kind, Warning};
+use serde::de::DeserializeOwned;
 
 use crate::divided::{DAEMON_FOLDER, has_daemon_part, shard_folder, shard_of_folder};
 use crate::failure::Failure;
@@ -52,6 +53,10 @@ pub fn merge<D: Driver>(folder: &Path) -> Result<RunResult, Failure> {
         if result.driver != D::SPEC.driver {
             let problem = format!("is a result of {0}: merge with `{0} merge`", result.driver);
             return Err(Invalid::new(path.display().to_string(), problem).into());
+        }
+        if merge.whole.part.is_none() {
+            let plan: Plan<D::Config> = plan_of(&result).map_err(Failure::Call)?;
+            merge.total = Tally::new(&D::spec(&plan).series);
         }
         let part = result.part.clone();
         let mut warnings = result.warnings.iter();
@@ -304,18 +309,22 @@ fn count_open(seconds: &mut [Second]) {
     }
 }
 
+/// Reads the plan of a part.
+fn plan_of<C: DeserializeOwned>(part: &RunResult) -> anyhow::Result<Plan<C>> {
+    serde_json::from_value(part.plan.clone()).context(
+        "the plan of the first part cannot be read: merge with the version that made the results",
+    )
+}
+
 /// Concludes the sum.
 fn finish<D: Driver>(
     mut merge: Merge,
     rows: Vec<Rows>,
     ledgers: &Ledgers,
 ) -> anyhow::Result<RunResult> {
-    let mut seconds = seconds(&D::SPEC.series, rows)?;
+    let load = ValidPlan::new::<D>(plan_of(&merge.whole)?)?;
+    let mut seconds = seconds(&load.spec.series, rows)?;
     let missing = merge.missing();
-    let plan: Plan<D::Config> = serde_json::from_value(merge.whole.plan.clone()).context(
-        "the plan of the first part cannot be read: merge with the version that made the results",
-    )?;
-    let load = ValidPlan::new::<D>(plan)?;
     let shares_operations = !ledgers.files.is_empty() || ledgers.is_short;
     if shares_operations {
         let (total, is_complete) = (&mut merge.total, missing.is_empty() && !ledgers.is_short);
@@ -338,7 +347,7 @@ fn finish<D: Driver>(
     };
     let is_short = !missing.is_empty() || was_raised(Kind::WorkersFailed);
     let response = load.description.response;
-    let shared = shares_operations.then(|| D::SPEC.series[response.0].name.as_ref());
+    let shared = shares_operations.then(|| load.spec.series[response.0].name.as_ref());
     warnings.extend(of_clocks(&merge, shared));
     if merge.answers_differ() {
         warnings.push(Warning::shards_answered_differently());
@@ -355,10 +364,10 @@ fn finish<D: Driver>(
         daemon_counts: daemon_counts.collect(),
         is_short,
         workers: merge.whole.threads,
-        thresholds: load.plan.thresholds(D::SPEC)?,
+        thresholds: load.plan.thresholds(load.spec)?,
         worker_cpu_pct: merge.whole.audit_inputs.worker_cpu_pct,
         opening: merge.whole.audit_inputs.opening.take(),
-        total: std::mem::replace(&mut merge.total, Tally::new(&D::SPEC.series)),
+        total: std::mem::replace(&mut merge.total, Tally::new(&load.spec.series)),
         facts: merge.into_facts(warnings),
     };
     Ok(conclude::<D>(&load, observed))

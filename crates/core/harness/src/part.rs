@@ -66,7 +66,7 @@ impl Part {
     ) -> anyhow::Result<(serde_json::Value, Vec<Threshold>)> {
         match self {
             Self::Whole | Self::Process(_) => {
-                Ok((load.plan.to_json()?, load.plan.thresholds(D::SPEC)?))
+                Ok((load.plan.to_json()?, load.plan.thresholds(load.spec)?))
             }
             Self::Divided(divided) => Ok((divided.plan.clone(), Vec::new())),
         }

@@ -214,7 +214,7 @@ async fn prepare<'a, D: Driver>(
     folder: &'a Folder,
     signals: &mut Signals,
 ) -> anyhow::Result<Prepared<'a, D>> {
-    let ValidPlan { plan, description } = load;
+    let (plan, description) = (&load.plan, &load.description);
     let (stored, thresholds) = settings.part.plan::<D>(load)?;
     let machine = host::machine();
     let mut progress = Progress::new(plan, description, settings.quiet);
@@ -244,7 +244,7 @@ async fn prepare<'a, D: Driver>(
         progress.above(&description.sentence);
     }
     let held = description.audit_inputs.held;
-    progress.count_opening(held.map(|held| settings.share().count(held)), D::SPEC);
+    progress.count_opening(held.map(|held| settings.share().count(held)), load.spec);
     if let (Some(line), true) = (&description.announcement, settings.lines_on_stdout) {
         progress.above_second(line, true);
     }
@@ -257,7 +257,7 @@ async fn prepare<'a, D: Driver>(
             D::live_line
         },
         lines_on_stdout: settings.lines_on_stdout,
-        total: recorder::empty_tally(driver.as_ref()),
+        total: recorder::empty_tally(driver.as_ref(), load.spec),
         seconds: SecondsSpool::beside(folder)?,
         live: LiveFile::create(folder),
     };
@@ -352,13 +352,7 @@ async fn start<D: Driver>(
     let samplers = flame_graphs.pids();
     let monitoring = |siblings: Vec<u32>| {
         ResourceMonitor::open(
-            daemons,
-            D::SPEC,
-            processes,
-            siblings,
-            &samplers,
-            disk,
-            folder,
+            daemons, load.spec, processes, siblings, &samplers, disk, folder,
         )
     };
     let learned = &prepared.checked.learned;

@@ -145,6 +145,12 @@ pub trait Driver: std::fmt::Debug + Sized + Send + Sync + 'static {
     /// The part of this driver in operations that begin in one process and end in another: `()` if it has none.
     type Shared: SharedOperations<Self>;
 
+    /// Returns the specification of the runs of a plan: the driver's own, which may be followed by series that the plan
+    /// names. Called once a run; it may leak the longer list.
+    fn spec(_plan: &Plan<Self::Config>) -> &'static Spec {
+        Self::SPEC
+    }
+
     /// Checks the driver's own settings and the shape of the load, before anything starts, and describes the load.
     /// Foreign syntax, such as the thresholds of another tool, is first rewritten in the plan. A plan that has passed
     /// once passes again unchanged.
@@ -330,12 +336,14 @@ impl Description {
 }
 
 /// A plan that its driver accepts, with the description of its load.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone)]
 pub struct ValidPlan<C> {
     /// The plan, with foreign syntax rewritten.
     pub plan: Plan<C>,
     /// Its description.
     pub description: Description,
+    /// The specification of its runs.
+    pub spec: &'static Spec,
 }
 
 impl<C> ValidPlan<C> {
@@ -346,12 +354,24 @@ impl<C> ValidPlan<C> {
     pub fn new<D: Driver<Config = C>>(mut plan: Plan<C>) -> Result<Self, Invalid> {
         plan.validate()?;
         let description = D::validate(&mut plan)?;
-        plan.objectives_on(D::SPEC, &description.objective_series)?;
+        let valid = Self::described::<D>(plan, description);
+        let (plan, spec) = (&valid.plan, valid.spec);
+        plan.objectives_on(spec, &valid.description.objective_series)?;
         if let Some(primary) = &plan.primary {
-            let checked = metrics::check_primary(primary, D::SPEC);
+            let checked = metrics::check_primary(primary, spec);
             checked.map_err(|problem| Invalid::new("primary", problem))?;
         }
-        Ok(Self { plan, description })
+        Ok(valid)
+    }
+
+    /// Takes a plan that was checked in another process, with its description.
+    #[must_use]
+    pub fn described<D: Driver<Config = C>>(plan: Plan<C>, description: Description) -> Self {
+        Self {
+            spec: D::spec(&plan),
+            plan,
+            description,
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use std::sync::mpsc::Receiver;
 
 use measure::counters::{Counter, Counters};
 use measure::objective::Objective;
-use measure::spec::CounterSpec;
+use measure::spec::{CounterSpec, Spec};
 use measure::tally::{Counts, Series, Tally, add, warmup_failed_as};
 use tokio::sync::mpsc::UnboundedSender;
 
@@ -421,11 +421,11 @@ impl CurrentSecond {
     }
 }
 
-/// Creates an empty tally for the series that a driver records. Its memory is resident before the run, so that no page
+/// Creates an empty tally for those series of a run's specification that a driver records. Its memory is resident before the run, so that no page
 /// fault falls into the driver's loop.
 #[must_use]
-pub fn empty_tally<D: Driver>(driver: &D) -> Tally {
-    Tally::resident(&D::SPEC.series, |series| driver.uses_series(series))
+pub fn empty_tally<D: Driver>(driver: &D, spec: &'static Spec) -> Tally {
+    Tally::resident(&spec.series, |series| driver.uses_series(series))
 }
 
 #[cfg(test)]

@@ -109,13 +109,13 @@ impl Threads {
     ) -> anyhow::Result<Self> {
         limits::preallocate_fd_table();
         let descriptors = limits::nofile()?.soft / range.count.max(1);
-        let objectives = load.plan.objectives(D::SPEC)?;
+        let objectives = load.plan.objectives(load.spec)?;
         let mut clean = Vec::new();
         for worker in range.first..range.first + range.count {
             let (give, take) = mpsc::channel();
             // One tally is written while the other is read: the first seconds allocate nothing.
-            let first = recorder::empty_tally(driver.as_ref());
-            give.send(recorder::empty_tally(driver.as_ref()))
+            let first = recorder::empty_tally(driver.as_ref(), load.spec);
+            give.send(recorder::empty_tally(driver.as_ref(), load.spec))
                 .expect("the receiver is in hand");
             clean.push(give);
             let share = range.shard.within(Share {

@@ -10,6 +10,7 @@ use harness::failure::Failure;
 use harness::verify::check::{self, Finding};
 use load::net::url::ServerUrl;
 use subject::daemon::Endpoint;
+use traffic::{Names, Values};
 
 use crate::requests::Requests;
 use crate::settings::Settings;
@@ -140,8 +141,13 @@ fn fetch_file(server: &ServerUrl, http2: bool, method: &str, path: &str) -> anyh
         ..Settings::default()
     };
     settings.choose_engine();
-    let requests = Requests::new(&settings, server)?;
-    preflight::fetch(&settings, server, &requests).with_context(|| format!("{method} {path}"))
+    let names = Names::default();
+    let requests = Requests::new(&settings, server, &names)?;
+    let values = (Values::from_number(0), "");
+    let fetched = preflight::fetch(&settings, server, &requests, &names, values);
+    fetched
+        .map(|fetched| fetched.sample)
+        .with_context(|| format!("{method} {path}"))
 }
 
 /// Compares the responses of a server with the responses of the first one.

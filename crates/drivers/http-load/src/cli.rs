@@ -13,6 +13,7 @@ use subject::manifest::{self, Manifest};
 
 use crate::check;
 use crate::driver::HttpLoad;
+use crate::har::{self, HarOptions};
 use crate::settings::Settings;
 
 mod options;
@@ -105,6 +106,12 @@ pub enum Command {
     /// toolchain is missing, unless DROVER_REQUIRE_ALL=1.
     #[command(after_help = EXIT_CODES)]
     Check(check::CheckOptions),
+    /// Print a plan with the requests that a browser has recorded
+    ///
+    /// The plan has the requests to the server that got most of them, equal ones as weights. Fields with secrets, such as
+    /// Cookie and Authorization, are left out; the plan keeps the cookies that the server sends.
+    #[command(after_help = EXIT_CODES)]
+    ImportHar(HarOptions),
 }
 
 impl DriverCli for HttpLoad {
@@ -220,8 +227,11 @@ impl DriverCli for HttpLoad {
         Ok(())
     }
 
-    fn run_command(Command::Check(options): Command) -> Result<bool, Failure> {
-        check::run(&options)
+    fn run_command(command: Command) -> Result<bool, Failure> {
+        match command {
+            Command::Check(options) => check::run(&options),
+            Command::ImportHar(options) => har::import(&options),
+        }
     }
 }
 

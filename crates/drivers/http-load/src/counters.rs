@@ -8,6 +8,7 @@ use crate::roles::checks::{Captured, ResponseView};
 use crate::roles::operation::Operation;
 use crate::roles::redirect::RedirectTarget;
 use crate::roles::redirect::table::RedirectTable;
+use crate::roles::source::RequestSource;
 use crate::shared::Shared;
 use crate::spec::{RECEIVING, RESPONSE, SERVICE, WAITING};
 
@@ -51,6 +52,7 @@ impl<'a> ResponseCounters<'a> {
 
     pub(crate) fn failed(&mut self, record: &Recorder, operation: &Operation, kind: &'static str) {
         self.redirects.forget(operation);
+        self.shared.count_failure(record, operation);
         if operation.counted {
             record.error(kind)
         } else {
@@ -67,40 +69,54 @@ impl<'a> ResponseCounters<'a> {
         operation: &mut Operation,
         answered: CompletedResponse,
         captured: Option<&Captured>,
+        source: &mut RequestSource<'_>,
     ) -> bool {
         let at = (answered.status, answered.index);
         let (shared, counted) = (self.shared, operation.counted);
         record.count(count::SERVED, 1);
         record.count_of(counted, count::ANSWERS, 1);
         record.count_of(counted, count::BODY_BYTES, answered.body);
+        source.keep_cookies(operation, answered.index, captured);
         let kind = match self.redirects.follow(shared, operation, at, captured) {
             Ok(true) => {
                 record.count_of(counted, count::REDIRECTS, 1);
                 if counted {
                     // No length is expected of a redirect, so its own is taken.
-                    let expected = shared.expected_length().map_or(0, |_| answered.body);
+                    let expected = u64::from(shared.has_lengths) * answered.body;
                     record.add(count::EXPECTED_BODY_BYTES, expected);
                     self.phases(record, answered);
                 }
                 return false;
             }
-            Ok(false) => shared.outcome(answered.status, answered.body, answered.sum),
+            Ok(false) => shared.outcome(
+                operation.request,
+                answered.status,
+                answered.body,
+                answered.sum,
+            ),
             Err(error) => Some(error.kind()),
         };
+        let kind = kind.or_else(|| source.learn(operation, answered.index, captured));
         self.redirects.forget(operation);
         if counted {
             self.ended(record, operation, answered, captured, kind);
         }
+        let response = answered.now - operation.at;
         match kind {
             None => record.ok_with(
                 counted,
                 [
-                    (RESPONSE, answered.now - operation.at),
+                    (RESPONSE, response),
                     (SERVICE, answered.now - operation.sent),
                 ],
             ),
             Some(kind) if counted => record.error(kind),
             Some(kind) => record.error_of_warmup(kind),
+        }
+        match shared.named(operation.request) {
+            Some(named) if kind.is_none() && counted => record.value(named.series, response),
+            Some(_) if kind.is_some() => shared.count_failure(record, operation),
+            _ => {}
         }
         true
     }
@@ -115,7 +131,10 @@ impl<'a> ResponseCounters<'a> {
         captured: Option<&Captured>,
         kind: Option<&'static str>,
     ) {
-        let expected = self.shared.expected_length().unwrap_or(0);
+        // A request whose answers may have any length has its own, if others of the plan have one length.
+        let own = u64::from(self.shared.has_lengths) * answered.body;
+        let expected = self.shared.expected_length(operation.request);
+        let expected = expected.unwrap_or(own);
         record.add(count::EXPECTED_BODY_BYTES, expected);
         record.add(count::COMPARED, u64::from(answered.sum.is_some()));
         if let Some(checks) = &mut self.checks {

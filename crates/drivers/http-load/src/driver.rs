@@ -7,20 +7,19 @@ use load::driver::{Checked, Description, Driver, Findings, Target, Worker};
 use load::net::url::ServerUrl;
 use load::plan::{Invalid, Plan};
 use load::workers::WorkerRange;
-use measure::result::{AuditInputs, RunResult};
+use measure::result::{AuditInputs, Lifetime, RunResult};
 use measure::spec::Spec;
 use measure::tally::{Series, Tally};
 use serde::{Deserialize, Serialize};
 
-use crate::check::preflight;
-use crate::check::sample::Sample;
 use crate::content::Expected;
 use crate::engine::{hyper, wire};
-use crate::findings::{self, ANY_LENGTH};
+use crate::findings;
 use crate::settings::{Engine, Pacing, Settings};
+use crate::setup::FirstClient;
 use crate::shared::Shared;
 use crate::spec::SPEC;
-use crate::{k6, spec, summary};
+use crate::{k6, mix, spec, summary};
 
 /// The load on one server or several.
 #[derive(Debug)]
@@ -39,52 +38,20 @@ enum Prepared {
 /// Facts about the responses before the run, passed to shards.
 #[derive(Debug, Serialize, Deserialize)]
 struct Learned {
-    length: Option<u64>,
-    content: Option<Expected>,
-}
-
-impl HttpLoad {
-    /// Sends the request again: if both responses have the same body, all responses should have it.
-    ///
-    /// # Errors
-    /// The second body has another length, so that most responses would fail.
-    fn learn_content(&self, first: &Sample) -> anyhow::Result<()> {
-        let shared = &self.shared;
-        let settings = &shared.settings;
-        let fixed = shared.has_one_length() && !settings.any_content && first.length > 0;
-        if !fixed || shared.is_head() || shared.content.get().is_some() {
-            return Ok(());
-        }
-        // If the second request fails, the run itself will show it.
-        let Ok(again) = preflight::fetch(settings, &shared.servers[0], &shared.requests[0]) else {
-            return Ok(());
-        };
-        if again.length != first.length && settings.expect_length.is_none() {
-            let (one, other) = (first.length, again.length);
-            let problem =
-                format!("the same request returned {one} and {other} bytes: {ANY_LENGTH}");
-            return Err(Invalid::new(self.address(0), problem).into());
-        }
-        if again == *first {
-            let _ = shared
-                .content
-                .set(Expected::sampled(first.length, first.sum));
-        }
-        Ok(())
-    }
-
-    /// Names what is requested from a server, for messages.
-    fn address(&self, index: usize) -> String {
-        let server = &self.shared.servers[index];
-        let path = self.shared.settings.path_at(server);
-        format!("{path} of {}", server.peer)
-    }
+    /// Of each request of the plan.
+    contents: Vec<(Option<u64>, Option<Expected>)>,
+    /// The values of `setup`.
+    values: Vec<Option<Box<[u8]>>>,
 }
 
 impl Driver for HttpLoad {
     const SPEC: &'static Spec = &SPEC;
     type Config = Settings;
     type Shared = ();
+
+    fn spec(plan: &Plan<Settings>) -> &'static Spec {
+        mix::spec(plan)
+    }
 
     fn validate(plan: &mut Plan<Settings>) -> Result<Description, Invalid> {
         rewrite(plan)?;
@@ -98,7 +65,15 @@ impl Driver for HttpLoad {
         let at_once = f64::from(settings.streams.max(settings.pipeline));
         Ok(Description {
             audit_inputs: AuditInputs {
-                users: inputs.users.map(|users| users * at_once),
+                // Users that think are not always busy, and their times count from the end of that.
+                lifetime: inputs.lifetime.map(|lifetime| Lifetime {
+                    from_due: lifetime.from_due || settings.think.is_some(),
+                    ..lifetime
+                }),
+                users: inputs
+                    .users
+                    .filter(|_| settings.think.is_none())
+                    .map(|users| users * at_once),
                 // If connections are opened in a phase of their own, holding them is the purpose.
                 held: opening.map(|_| settings.connections),
                 connections: Some(connections),
@@ -136,7 +111,11 @@ impl Driver for HttpLoad {
         let (settings, servers) = (&shared.settings, shared.servers.iter());
         let engine = match settings.engine {
             Engine::Hyper => {
-                let servers = servers.map(|server| hyper::Prepared::new(settings, server));
+                let (requests, names) = (&shared.mix.requests, &shared.mix.names);
+                let servers = servers.map(|server| {
+                    let each = requests.iter().map(|request| &request.settings);
+                    hyper::Prepared::new(settings, each, server, names)
+                });
                 Prepared::Hyper(servers.collect::<Result<_, _>>()?)
             }
             _ => {
@@ -147,41 +126,22 @@ impl Driver for HttpLoad {
         Ok(Self { shared, engine })
     }
 
-    /// Requests every server once: the status must be expected, and all must respond alike. If bodies are to be
-    /// compared and none was named, the first server is requested twice.
+    /// Sends every request to every server once, and the first one's answer is the answer of the run.
     fn check(&self) -> anyhow::Result<Checked> {
-        let mut first: Option<Sample> = None;
-        let settings = &self.shared.settings;
-        if let Some(variable) = self.shared.servers.iter().find_map(ignored_proxy) {
+        let shared = &self.shared;
+        if let Some(variable) = shared.servers.iter().find_map(ignored_proxy) {
             output::note(&format!(
                 "{variable} is set and not used: requests go to the server itself"
             ));
         }
-        let servers = self.shared.servers.iter().zip(&self.shared.requests);
-        for (index, (server, requests)) in servers.enumerate() {
-            let sample = preflight::fetch(settings, server, requests).and_then(|sample| {
-                sample.check(settings)?;
-                if let Some(content) = self.shared.content.get() {
-                    sample.check_content(content)?;
-                }
-                if let Some(first) = &first {
-                    first.compare(&sample)?;
-                }
-                Ok(sample)
-            });
-            let sample =
-                sample.map_err(|error| Invalid::new(self.address(index), format!("{error:#}")))?;
-            first.get_or_insert(sample);
-        }
-        let mut answer = None;
-        if let Some(sample) = first {
-            let _ = self.shared.has_expected_length(sample.length);
-            self.learn_content(&sample)?;
-            answer = Some(sample.into());
-        }
+        let mut client = FirstClient::new(shared);
+        shared.set_values(client.set_up()?);
+        let answer = client.check()?.map(Into::into);
+        let contents = shared.contents.iter();
+        let contents = contents.map(|content| (content.length(), content.body.get().copied()));
         let learned = Learned {
-            length: self.shared.expected_length(),
-            content: self.shared.content.get().copied(),
+            contents: contents.collect(),
+            values: shared.setup_values().to_vec(),
         };
         Ok(Checked {
             answer,
@@ -190,12 +150,15 @@ impl Driver for HttpLoad {
     }
 
     fn learn(&self, learned: serde_json::Value) -> anyhow::Result<()> {
-        let Learned { length, content } = serde_json::from_value(learned)?;
-        if let Some(length) = length {
-            let _ = self.shared.has_expected_length(length);
-        }
-        if let Some(content) = content {
-            let _ = self.shared.content.set(content);
+        let Learned { contents, values } = serde_json::from_value(learned)?;
+        self.shared.set_values(values);
+        for (content, (length, body)) in self.shared.contents.iter().zip(contents) {
+            if let Some(length) = length {
+                let _ = content.has_expected_length(length);
+            }
+            if let Some(body) = body {
+                let _ = content.body.set(body);
+            }
         }
         Ok(())
     }
@@ -236,7 +199,14 @@ fn rewrite(plan: &mut Plan<Settings>) -> Result<(), Invalid> {
         *text = k6::threshold(text).map_err(wrong)?;
         plan.driver.phases |= k6::uses_phase(text);
     }
-    let headers = std::mem::take(&mut plan.driver.headers);
-    plan.driver.headers = cli::lines_of_files("driver.headers (--header)", headers)?;
+    let driver = &mut plan.driver;
+    let all = driver
+        .requests
+        .iter_mut()
+        .map(|request| &mut request.headers);
+    for headers in all.chain([&mut driver.headers]) {
+        let lines = cli::lines_of_files("driver.headers (--header)", std::mem::take(headers))?;
+        *headers = lines;
+    }
     Ok(())
 }

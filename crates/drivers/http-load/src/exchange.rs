@@ -2,6 +2,7 @@
 
 use load::net::http1::{Answer, Reader, RequestInfo, ResponseError};
 use load::plan::Invalid;
+use traffic::{Names, Values};
 
 use crate::requests::Requests;
 use crate::settings::Settings;
@@ -22,7 +23,7 @@ impl Exchange {
     /// An invalid URL or setting.
     pub fn new(settings: &Settings, url: &str) -> Result<Self, Invalid> {
         Ok(Self {
-            requests: Requests::new(settings, &parse_url(url)?)?,
+            requests: Requests::new(settings, &parse_url(url)?, &Names::default())?,
             room: Vec::new(),
             reader: Reader::new(),
         })
@@ -30,7 +31,8 @@ impl Exchange {
 
     /// Returns the bytes of the request with this number.
     pub fn request(&mut self, number: u64) -> &[u8] {
-        self.requests.bytes(number, None, &mut self.room)
+        let values = Values::from_number(number);
+        self.requests.bytes(values, None, &mut self.room)
     }
 
     /// Parses received bytes. Returns the response once it is complete.

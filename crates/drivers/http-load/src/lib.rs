@@ -10,12 +10,15 @@ mod exchange;
 mod findings;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
+mod har;
 mod http2;
 mod k6;
+mod mix;
 mod outcome;
 mod requests;
 mod roles;
 mod settings;
+mod setup;
 mod shared;
 mod spec;
 mod summary;
@@ -24,7 +27,7 @@ mod validate;
 
 pub use driver::HttpLoad;
 pub use exchange::Exchange;
-pub use settings::{Engine, Settings};
+pub use settings::{Engine, PlannedRequest, Settings};
 
 /// Runs the program; `version` is what `--version` prints. It is compiled here, and not in the program, so that generic
 /// code of the harness is compiled once.

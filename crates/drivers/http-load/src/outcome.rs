@@ -70,6 +70,9 @@ pub(crate) const LENGTH: &str = "length";
 /// The body has the expected length but another content.
 pub(crate) const BODY: &str = "body";
 
+/// The response has no value for a capture of the plan.
+pub(crate) const CAPTURE: &str = "capture";
+
 /// A redirect to another scheme, host or port; only if redirects are followed.
 pub(crate) const REDIRECT_ELSEWHERE: &str = "redirect_elsewhere";
 /// More redirects than the limit.

@@ -1,18 +1,16 @@
-//! The requests of a run, built before it starts. In the loop, a request is a slice, or a few slices with numbers
-//! between them.
+//! The requests of a run, built before it starts. In the loop, a request is a slice, or a few slices with numbers, columns
+//! and values between them.
 
 use std::io::Write as _;
 
-use hyper::body::Bytes;
 use load::net::http1::parse_field;
 use load::net::url::ServerUrl;
 use load::plan::Invalid;
+use traffic::{Encoding, Names, Source, Template, Values};
 
 use crate::roles::redirect::{RedirectTarget, is_of_content};
 use crate::settings::Settings;
 
-/// The placeholder of the request's number: `{id}`, or `{id:N}` for the number modulo N.
-const ID: &str = "{id";
 /// The settings whose text is in the head of a request, for messages.
 pub(crate) const HEAD: &str = "driver.path or driver.headers";
 
@@ -21,27 +19,20 @@ pub(crate) const HEAD: &str = "driver.path or driver.headers";
 pub(crate) struct Requests {
     method: String,
     /// The target URI of the first request of an operation (RFC 9110 §7.1).
-    target: Text,
+    target: Template,
     /// The request line and the fields of the first request, without the body's length.
-    head: Text,
+    head: Template,
     /// The fields of a request after a redirect, with a body and without.
-    fields: Text,
-    bare: Text,
+    fields: Template,
+    bare: Template,
     /// `None` if the method has no body.
-    bodies: Vec<Option<Text>>,
-    /// The complete requests, if they contain no number.
+    bodies: Vec<Option<Template>>,
+    /// True if responses have no body.
+    pub(crate) is_head: bool,
+    /// True if they have columns of rows in them.
+    pub(crate) use_rows: bool,
+    /// The complete requests, if they are the same for every operation.
     whole: Vec<Option<Box<[u8]>>>,
-}
-
-/// Bytes with placeholders for numbers.
-#[derive(Debug, Clone)]
-pub(crate) struct Text(Vec<Part>);
-
-#[derive(Debug, Clone)]
-enum Part {
-    Bytes(Bytes),
-    /// The number of the request, modulo this.
-    Id(u64),
 }
 
 impl Requests {
@@ -50,7 +41,11 @@ impl Requests {
     /// # Errors
     /// An invalid header or placeholder, or a file that can't be read. With redirects followed, an invalid host: the
     /// origin of a redirect could not be compared with it.
-    pub(crate) fn new(settings: &Settings, server: &ServerUrl) -> Result<Self, Invalid> {
+    pub(crate) fn new(
+        settings: &Settings,
+        server: &ServerUrl,
+        names: &Names,
+    ) -> Result<Self, Invalid> {
         let path = path(settings, server)?;
         let fields = fields(settings, server)?;
         let host = fields
@@ -59,21 +54,34 @@ impl Requests {
         let host = host.map_or(server.authority.as_str(), |(_, value)| value);
         let scheme = if server.tls { "https" } else { "http" };
         let bare = fields.iter().filter(|(name, _)| !is_of_content(name));
-        let mut bodies: Vec<_> = bodies(settings)?.into_iter().map(Some).collect();
+        let mut bodies: Vec<_> = bodies(settings, names)?.into_iter().map(Some).collect();
         if bodies.is_empty() {
             bodies.push(None);
         }
-        let (method, lines_of_all) = (settings.method.clone(), lines(&fields));
-        let text = |text: &str| Text::parse(HEAD, text.as_bytes());
+        let method = settings.method.clone();
+        let field = |text: &str| Template::parse(HEAD, text.as_bytes(), names, Encoding::Field);
+        let path = Template::parse(HEAD, path.as_bytes(), names, Encoding::Path)?;
+        let lines_of_all = field(&lines(&fields))?;
+        let mut target = field(&format!("{scheme}://{host}"))?;
+        target.append(path.clone());
+        let mut head = Template::fixed(&format!("{method} "));
+        head.append(path);
+        head.append(Template::fixed(" HTTP/1.1\r\n"));
+        head.append(lines_of_all.clone());
         let mut requests = Self {
-            target: text(&format!("{scheme}://{host}{path}"))?,
-            head: text(&format!("{method} {path} HTTP/1.1\r\n{lines_of_all}"))?,
-            fields: text(&lines_of_all)?,
-            bare: text(&lines(bare))?,
+            target,
+            head,
+            fields: lines_of_all,
+            bare: field(&lines(bare))?,
             method,
             bodies,
+            use_rows: false,
+            is_head: settings.method == "HEAD",
             whole: Vec::new(),
         };
+        let is_column = |source| matches!(source, Source::Column(_));
+        let use_rows = requests.sources().any(is_column);
+        requests.use_rows = use_rows;
         if settings.follow > 0 && RedirectTarget::first(&requests.target(0)).is_none() {
             let problem = "is not a valid host, so the origin of a redirect can't be compared with it: correct it, or leave out --follow";
             let field = format!("driver.headers (--header \"Host: {host}\")");
@@ -84,58 +92,85 @@ impl Requests {
         Ok(requests)
     }
 
+    /// Returns the columns and values that they use.
+    pub(crate) fn sources(&self) -> impl Iterator<Item = Source> {
+        let bodies = self.bodies.iter().flatten();
+        let texts = [&self.head, &self.fields].into_iter().chain(bodies);
+        texts.flat_map(Template::sources)
+    }
+
+    /// Returns the bytes of the first request of an operation, if they are the same for every operation.
+    #[inline]
+    pub(crate) fn fixed(&self, number: u64) -> Option<&[u8]> {
+        self.whole[self.index(number)].as_deref()
+    }
+
     /// Returns the bytes of an operation's next request: after a redirect `hop`'s, otherwise the first one. Writes
-    /// them to `room`, unless they are the same for every number.
+    /// them to `room`, unless they are the same for every operation.
     pub(crate) fn bytes<'a>(
         &'a self,
-        number: u64,
+        values: Values<'_>,
         hop: Option<&RedirectTarget>,
         room: &'a mut Vec<u8>,
     ) -> &'a [u8] {
-        match (hop, &self.whole[self.index(number)]) {
+        match (hop, self.fixed(values.number)) {
             (None, Some(whole)) => whole,
             _ => {
                 room.clear();
-                self.render(number, hop, room);
+                self.render(values, "", hop, room);
                 room
             }
         }
     }
 
-    /// Renders the request with this number, if it contains no number.
+    /// Renders the request with this number, if it contains no number, column or value.
     fn whole(&self, number: u64) -> Option<Box<[u8]>> {
-        let is_fixed = self.head.is_fixed() && self.body(number).is_none_or(Text::is_fixed);
+        let is_fixed = self.head.is_fixed() && self.body(number).is_none_or(Template::is_fixed);
         is_fixed.then(|| {
             let mut bytes = Vec::new();
-            self.render(number, None, &mut bytes);
+            self.render(Values::from_number(number), "", None, &mut bytes);
             bytes.into()
         })
     }
 
-    fn render(&self, number: u64, hop: Option<&RedirectTarget>, out: &mut Vec<u8>) {
+    /// Appends an operation's next request; `cookie` is the value of its field `Cookie`, if it is not empty.
+    pub(crate) fn render(
+        &self,
+        values: Values<'_>,
+        cookie: &str,
+        hop: Option<&RedirectTarget>,
+        out: &mut Vec<u8>,
+    ) {
         let is_bare = hop.is_some_and(|hop| hop.bare);
+        // The head tells the length of the body, so the body is written first, and then moved behind the head.
+        let body = self.body(values.number).filter(|_| !is_bare);
+        if let Some(body) = body {
+            body.render(values, out);
+        }
+        let length = out.len();
         match hop {
-            None => self.head.render(number, out),
+            None => self.head.render(values, out),
             Some(hop) => {
                 let method = hop.method(&self.method);
                 let _ = write!(out, "{method} {} HTTP/1.1\r\n", hop.target());
                 let fields = if is_bare { &self.bare } else { &self.fields };
-                fields.render(number, out);
+                fields.render(values, out);
             }
         }
-        match self.body(number).filter(|_| !is_bare) {
-            None => out.extend_from_slice(b"\r\n"),
-            Some(body) => {
-                let _ = write!(out, "Content-Length: {}\r\n\r\n", body.length(number));
-                body.render(number, out);
-            }
+        if !cookie.is_empty() {
+            let _ = write!(out, "Cookie: {cookie}\r\n");
         }
+        if body.is_some() {
+            let _ = write!(out, "Content-Length: {length}\r\n");
+        }
+        out.extend_from_slice(b"\r\n");
+        out.rotate_left(length);
     }
 
     /// Returns the target URI of the request with this number (RFC 9110 §7.1).
     pub(crate) fn target(&self, number: u64) -> String {
         let mut target = Vec::new();
-        self.target.render(number, &mut target);
+        self.target.render(Values::from_number(number), &mut target);
         String::from_utf8_lossy(&target).into_owned()
     }
 
@@ -143,7 +178,7 @@ impl Requests {
         (number % self.bodies.len() as u64) as usize
     }
 
-    fn body(&self, number: u64) -> Option<&Text> {
+    fn body(&self, number: u64) -> Option<&Template> {
         self.bodies[self.index(number)].as_ref()
     }
 
@@ -153,86 +188,10 @@ impl Requests {
     }
 }
 
-impl Text {
-    pub(crate) fn parse(field: &str, mut rest: &[u8]) -> Result<Self, Invalid> {
-        let (mut parts, mut before) = (Vec::new(), Vec::new());
-        while let Some(index) = find(rest, ID.as_bytes()) {
-            before.extend_from_slice(&rest[..index]);
-            rest = &rest[index + ID.len()..];
-            match id(rest) {
-                Some((0, _)) => {
-                    let problem = "{id:0}: there is no remainder by 0: use {id:1} or more";
-                    return Err(Invalid::new(field, problem));
-                }
-                Some((modulus, after)) => {
-                    parts.push(Part::Bytes(std::mem::take(&mut before).into()));
-                    parts.push(Part::Id(modulus));
-                    rest = after;
-                }
-                // These braces are JSON.
-                None => before.extend_from_slice(ID.as_bytes()),
-            }
-        }
-        before.extend_from_slice(rest);
-        parts.push(Part::Bytes(before.into()));
-        Ok(Self(parts))
-    }
-
-    pub(crate) fn is_fixed(&self) -> bool {
-        self.0.len() == 1
-    }
-
-    pub(crate) fn length(&self, number: u64) -> usize {
-        let length = |part: &Part| match part {
-            Part::Bytes(bytes) => bytes.len(),
-            Part::Id(modulus) => (number % modulus).checked_ilog10().unwrap_or(0) as usize + 1,
-        };
-        self.0.iter().map(length).sum()
-    }
-
-    pub(crate) fn render(&self, number: u64, out: &mut Vec<u8>) {
-        for part in &self.0 {
-            match part {
-                Part::Bytes(bytes) => out.extend_from_slice(bytes),
-                Part::Id(modulus) => {
-                    let _ = write!(out, "{}", number % modulus);
-                }
-            }
-        }
-    }
-
-    /// Returns the text with this number, without a copy if there is no number in it.
-    pub(crate) fn bytes(&self, number: u64) -> Bytes {
-        match self.0.as_slice() {
-            [Part::Bytes(bytes)] => bytes.clone(),
-            _ => {
-                let mut bytes = Vec::with_capacity(self.length(number));
-                self.render(number, &mut bytes);
-                bytes.into()
-            }
-        }
-    }
-}
-
-/// Parses the rest of `{id}` or `{id:N}`: returns the modulus and the bytes after it.
-fn id(rest: &[u8]) -> Option<(u64, &[u8])> {
-    if let Some(after) = rest.strip_prefix(b"}") {
-        return Some((u64::MAX, after));
-    }
-    let digits = rest.strip_prefix(b":")?;
-    let end = digits.iter().position(|byte| *byte == b'}')?;
-    let modulus = std::str::from_utf8(&digits[..end]).ok()?.parse().ok()?;
-    Some((modulus, &digits[end + 1..]))
-}
-
-fn find(bytes: &[u8], what: &[u8]) -> Option<usize> {
-    bytes.windows(what.len()).position(|window| window == what)
-}
-
 /// Returns the path to request, checked.
 pub(crate) fn path<'a>(settings: &'a Settings, server: &'a ServerUrl) -> Result<&'a str, Invalid> {
     let path = settings.path_at(server);
-    if !path.starts_with('/') || !path.bytes().all(|byte| byte.is_ascii_graphic()) {
+    if !path.starts_with(['/', '{']) || !path.bytes().all(|byte| byte.is_ascii_graphic()) {
         let problem = format!(
             "`{path}` is not a valid path: a path begins with /, and other characters than visible ASCII are percent-encoded, such as %20 for a space and %C3%BC for ü"
         );
@@ -289,7 +248,7 @@ fn refusal(name: &str) -> Option<&'static str> {
 
 /// Returns the request bodies, used in turn; empty if the requests have none. A method that expects a body gets an
 /// empty one, with a length of 0 (RFC 9110 §8.6): some servers respond with 411 otherwise.
-pub(crate) fn bodies(settings: &Settings) -> Result<Vec<Text>, Invalid> {
+pub(crate) fn bodies(settings: &Settings, names: &Names) -> Result<Vec<Template>, Invalid> {
     for (index, body) in settings.body.iter().enumerate() {
         if let Some(file) = body.strip_prefix('@') {
             let problem =
@@ -310,8 +269,8 @@ pub(crate) fn bodies(settings: &Settings) -> Result<Vec<Text>, Invalid> {
     if bodies.is_empty() && matches!(settings.method.as_str(), "POST" | "PUT" | "PATCH") {
         bodies.push(Vec::new());
     }
-    let texts = bodies.iter().map(|body| Text::parse("driver.body", body));
-    texts.collect()
+    let parse = |body: &Vec<u8>| Template::parse("driver.body", body, names, Encoding::Body);
+    bodies.iter().map(parse).collect()
 }
 
 #[cfg(test)]
@@ -321,9 +280,9 @@ mod tests {
 
     fn rendered(settings: &Settings, number: u64) -> String {
         let server = parse_url("http://127.0.0.1:80/x").unwrap();
-        let requests = Requests::new(settings, &server).unwrap();
-        let mut room = Vec::new();
-        String::from_utf8(requests.bytes(number, None, &mut room).to_vec()).unwrap()
+        let requests = Requests::new(settings, &server, &Names::default()).unwrap();
+        let (values, mut room) = (Values::from_number(number), Vec::new());
+        String::from_utf8(requests.bytes(values, None, &mut room).to_vec()).unwrap()
     }
 
     #[test]
@@ -377,7 +336,8 @@ mod tests {
                 headers: vec![field.to_owned()],
                 ..Settings::default()
             };
-            let error = Requests::new(&settings, &server).unwrap_err().to_string();
+            let refused = Requests::new(&settings, &server, &Names::default());
+            let error = refused.unwrap_err().to_string();
             assert!(
                 error.contains("--header") && error.contains(remedy),
                 "{error}"

@@ -5,3 +5,5 @@ pub(crate) mod checks;
 pub(crate) mod clients;
 pub(crate) mod operation;
 pub(crate) mod redirect;
+pub(crate) mod session;
+pub(crate) mod source;

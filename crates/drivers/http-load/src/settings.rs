@@ -12,6 +12,11 @@ use load::plan::{Group, Plan};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tls_client::{TlsOptions, TlsVersion};
+use traffic::ThinkTime;
+
+pub(crate) mod planned;
+
+pub use planned::PlannedRequest;
 
 /// Maximum timeout of a request or a connection: the largest value of a histogram.
 pub(crate) const MAX_TIMEOUT: Duration = Duration::from_secs(3600);
@@ -108,6 +113,10 @@ pub struct Settings {
     #[arg(long, help_heading = CONNECTIONS, value_name = "HOST[:PORT][,…]", value_delimiter = ',')]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub connect_to: Vec<String>,
+    /// Let each client pause after an answer: 1s, uniform:1s:3s, or exponential:1s, which names the mean. Closed loops only
+    #[arg(long, help_heading = "Load", value_name = "TIME", value_parser = ThinkTime::parse_typed)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub think: Option<ThinkTime>,
     /// Read all responses that have arrived before sending the next requests: more throughput, slightly later requests
     #[arg(long, help_heading = CONNECTIONS)]
     pub batch: bool,
@@ -119,6 +128,15 @@ pub struct Settings {
     #[arg(long, help_heading = REQUESTS, value_name = "PATH")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
+    /// Read a row of this file for each request: CSV, whose first line names the columns, or JSON objects, one per line
+    /// (.jsonl, .ndjson). {{NAME}} in the path, header fields and bodies is that column
+    #[arg(long, help_heading = REQUESTS, value_name = "FILE")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rows: Option<PathBuf>,
+    /// Let each client keep the cookies that it is sent, and send them back. Closed loops only
+    #[arg(long, help_heading = REQUESTS)]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub cookies: bool,
     /// Add a header field, such as "Accept: text/plain". @FILE reads fields from a file, one per line, for a secret.
     /// Repeatable
     #[arg(long = "header", short = 'H', help_heading = REQUESTS, value_name = "FIELD")]
@@ -174,6 +192,15 @@ pub struct Settings {
     /// arrives in one piece). Always on with stages, and if a threshold uses a phase
     #[arg(long, help_heading = RESPONSES)]
     pub phases: bool,
+    /// Several requests instead of one: each operation sends one of them, drawn by weight.
+    #[arg(skip)]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub requests: Vec<PlannedRequest>,
+    /// A request that is sent once before the run: the values that it captures are there for all clients. Header fields,
+    /// bodies and expectations of the driver are not its own.
+    #[arg(skip)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub setup: Option<Box<PlannedRequest>>,
 }
 
 /// The HTTP implementation that is used.
@@ -241,11 +268,21 @@ impl Settings {
         }
     }
 
-    /// Chooses the cheapest engine, unless one is named.
+    /// Chooses the cheapest engine that supports the settings, unless one is named.
     pub(crate) fn choose_engine(&mut self) {
         if self.engine == Engine::Auto {
-            self.engine = Engine::Wire;
+            self.engine = if self.http2 && self.differs_by_client() {
+                Engine::Hyper
+            } else {
+                Engine::Wire
+            };
         }
+    }
+
+    /// Returns true if clients do not send one request again and again.
+    pub(crate) fn differs_by_client(&self) -> bool {
+        let is_one = self.requests.is_empty() && self.setup.is_none() && self.rows.is_none();
+        !is_one || self.cookies || self.think.is_some()
     }
 
     /// Describes the plan in one sentence. The sentence does not name the daemon: runs of one plan against several
@@ -253,7 +290,7 @@ impl Settings {
     #[must_use]
     pub fn sentence(plan: &Plan<Self>) -> String {
         let settings = &plan.driver;
-        let path = settings.path.as_deref().unwrap_or("the URL");
+        let asked = settings.asked();
         let pool = if open_loop(plan) {
             match Self::opening(plan) {
                 Some(_) => format!(" over {} connections, opened first,", settings.connections),
@@ -271,9 +308,9 @@ impl Settings {
             0 => String::new(),
             most => format!(", with up to {most} redirects"),
         };
+        let think = thinking(settings);
         format!(
-            "{} {path}{version}{followed}: {}{pool} for {}{}",
-            settings.method,
+            "{asked}{version}{followed}: {}{think}{pool} for {}{}",
             plan.load_sentence(),
             duration::format(plan.timeline.measure),
             if plan.timeline.warmup.is_zero() {
@@ -287,6 +324,27 @@ impl Settings {
         )
     }
 
+    /// Names what is requested: `GET /x`, or the requests with their weights.
+    fn asked(&self) -> String {
+        let each = self.requests.iter().map(|request| {
+            let of_group = request.group.as_ref();
+            let of_group = of_group.map_or_else(String::new, |group| format!(" of {group}"));
+            format!("{} {}{of_group}", request.name, request.weight)
+        });
+        let rows = if self.rows.is_some() {
+            ", with rows of a file"
+        } else {
+            ""
+        };
+        match each.collect::<Vec<_>>().join(", ") {
+            none if none.is_empty() => {
+                let path = self.path.as_deref().unwrap_or("the URL");
+                format!("{} {path}{rows}", self.method)
+            }
+            each => format!("{} requests by weight ({each}){rows}", self.requests.len()),
+        }
+    }
+
     /// Returns the number of connections of a whole run.
     #[must_use]
     pub fn connection_count(plan: &Plan<Self>) -> u64 {
@@ -298,6 +356,14 @@ impl Settings {
     pub(crate) fn pool_size(plan: &Plan<Self>) -> u64 {
         u64::from(open_loop(plan)) * plan.driver.connections
     }
+}
+
+/// Names the think time, as part of a sentence.
+fn thinking(settings: &Settings) -> String {
+    let think = settings.think.iter();
+    think
+        .map(|think| format!(", {think} of think time,"))
+        .collect()
 }
 
 /// Returns true if requests of any group start at a rate, however fast the server is.

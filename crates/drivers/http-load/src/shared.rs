@@ -10,31 +10,89 @@ use load::net::pool::PoolConfig;
 use load::net::sources;
 use load::net::url::{ServerUrl, resolve};
 use load::plan::{Group, Invalid, Plan};
+use load::recorder::Recorder;
 
 use crate::content::Expected;
+use crate::mix::{self, Mix, NamedRequest, Needs, columns_of};
 use crate::outcome;
 use crate::requests::Requests;
 use crate::roles::checks::Checks;
+use crate::roles::operation::Operation;
 use crate::roles::redirect::LOCATION;
+use crate::roles::session::SET_COOKIE;
 use crate::settings::Settings;
 
 /// The state that workers share, the same for both engines. It changes only while the first responses are learned.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) settings: Settings,
+    pub(crate) seed: u64,
     /// True for each group that is a closed loop.
     pub(crate) closed: Vec<bool>,
     /// The connections of the groups with a rate.
     pub(crate) pool: PoolConfig,
     pub(crate) servers: Vec<ServerUrl>,
-    pub(crate) requests: Vec<Requests>,
+    /// The requests of the plan, and the columns of rows that they use.
+    pub(crate) mix: Mix,
+    /// True if the plan names no requests, so that there is one, which takes no values: the hot loop then costs no more than
+    /// without them.
+    pub(crate) is_single: bool,
+    pub(crate) columns: Vec<usize>,
+    pub(crate) needs: Needs,
+    pub(crate) has_needs: bool,
+    /// The request `setup` to the first server, and the values that it has given; empty before it was sent.
+    pub(crate) setup_requests: Option<Requests>,
+    setup_values: OnceLock<Vec<Option<Box<[u8]>>>>,
+    /// The requests of the plan to each server.
+    requests: Vec<Vec<Requests>>,
+    /// The content that is expected of the responses to each request of the plan.
+    pub(crate) contents: Vec<ExpectedContent>,
+    /// True if the responses to any request must have one length.
+    pub(crate) has_lengths: bool,
     pub(crate) sources: Vec<IpAddr>,
     pub(crate) checks: Checks,
     logged: Once,
+}
+
+/// The content that is expected of the responses to one request of the plan.
+#[derive(Debug)]
+pub(crate) struct ExpectedContent {
     /// The length of every response body, known after the first one; `None` if requests differ.
     length: Option<OnceLock<u64>>,
     /// The body of every response, known after two equal ones; only if all requests are alike.
-    pub(crate) content: OnceLock<Expected>,
+    pub(crate) body: OnceLock<Expected>,
+}
+
+impl ExpectedContent {
+    fn new(settings: &Settings, are_alike: bool) -> Result<Self, Invalid> {
+        let body = settings.expect_body.as_deref().map(Expected::named);
+        let body = body.transpose()?;
+        let length = match (&body, settings.expect_length) {
+            (Some(body), _) => Some(OnceLock::from(body.length)),
+            (None, Some(length)) => Some(OnceLock::from(length)),
+            (None, None) => (are_alike && !settings.any_content).then(OnceLock::new),
+        };
+        Ok(Self {
+            length,
+            body: body.map_or_else(OnceLock::new, OnceLock::from),
+        })
+    }
+
+    /// Returns true if all responses must have one length, known or not.
+    pub(crate) fn has_one_length(&self) -> bool {
+        self.length.is_some()
+    }
+
+    /// Returns the required length of a body, once it is known.
+    pub(crate) fn length(&self) -> Option<u64> {
+        self.length.as_ref()?.get().copied()
+    }
+
+    /// Checks a body length against the expected one. The first response sets the expectation.
+    pub(crate) fn has_expected_length(&self, length: u64) -> bool {
+        let expected = self.length.as_ref();
+        expected.is_none_or(|expected| *expected.get_or_init(|| length) == length)
+    }
 }
 
 impl Shared {
@@ -46,21 +104,35 @@ impl Shared {
             servers.extend(servers_at(address, &settings.connect_to)?);
         }
         settings.choose_engine();
+        let mut mix = Mix::new(plan)?;
         let requests = servers.iter();
-        let requests = requests.map(|server| Requests::new(&settings, server));
-        let requests: Vec<Requests> = requests.collect::<Result<_, _>>()?;
-        let alike = requests.iter().all(Requests::are_alike);
+        let requests = requests.map(|server| mix.requests_to(server, &settings.requests));
+        let requests: Vec<Vec<Requests>> = requests.collect::<Result<_, _>>()?;
+        let setup_requests = mix.setup_requests(&servers[0])?;
+        let columns = columns_of(requests.iter().flatten().chain(&setup_requests));
+        mix.check_rows(&columns)?;
+        let contents = mix.requests.iter().enumerate().map(|(index, request)| {
+            let are_alike = requests.iter().all(|requests| requests[index].are_alike());
+            let content = ExpectedContent::new(&request.settings, are_alike);
+            content.map_err(|error| mix::at(&settings.requests, index, error))
+        });
+        let contents: Vec<ExpectedContent> = contents.collect::<Result<_, _>>()?;
+        let needs = Needs::new(plan, &mix, &requests[0])?;
         let mut checks = Checks::parse(&settings.checks)?;
+        let all = mix.requests.iter().chain(&mix.setup);
+        all.for_each(|request| request.capture_by(&mut checks));
+        if settings.cookies {
+            checks.capture_field(SET_COOKIE);
+        }
         if settings.follow > 0 {
             checks.capture_field(LOCATION);
         }
-        let content = settings.expect_body.as_deref().map(Expected::named);
-        let content = content.transpose()?;
         let connections = Settings::connection_count(plan);
         let peers = || servers.iter().map(|server| &server.peer);
         let named = &settings.source_addresses;
         sources::check_ports(named, connections, sources::server_ports(peers()))?;
         Ok(Self {
+            seed: plan.seed,
             sources: sources::addresses(named, connections, peers())?,
             closed: plan.groups.iter().map(Group::is_closed).collect(),
             pool: PoolConfig {
@@ -72,12 +144,15 @@ impl Shared {
             servers,
             requests,
             logged: Once::new(),
-            length: match (&content, settings.expect_length) {
-                (Some(content), _) => Some(OnceLock::from(content.length)),
-                (None, Some(length)) => Some(OnceLock::from(length)),
-                (None, None) => (alike && !settings.any_content).then(OnceLock::new),
-            },
-            content: content.map_or_else(OnceLock::new, OnceLock::from),
+            has_lengths: contents.iter().any(ExpectedContent::has_one_length),
+            contents,
+            columns,
+            is_single: settings.requests.is_empty(),
+            has_needs: !needs.is_empty(),
+            needs,
+            setup_requests,
+            setup_values: OnceLock::new(),
+            mix,
             settings,
         })
     }
@@ -92,43 +167,78 @@ impl Shared {
         self.closed[usize::from(group)]
     }
 
-    /// Returns true if all responses must have one length, known or not.
-    pub(crate) fn has_one_length(&self) -> bool {
-        self.length.is_some()
+    /// Returns the requests to the server of a connection with this index, by their index in the plan.
+    #[inline]
+    pub(crate) fn requests_of(&self, request: u16, index: u32) -> &Requests {
+        &self.requests[self.server_of(index)][usize::from(request)]
     }
 
-    /// Returns the required length of a body, once it is known.
-    pub(crate) fn expected_length(&self) -> Option<u64> {
-        self.length.as_ref()?.get().copied()
+    /// Returns the requests to a server.
+    pub(crate) fn requests_to(&self, server: usize) -> &[Requests] {
+        &self.requests[server]
     }
 
-    /// Checks a body length against the expected one. The first response sets the expectation.
-    pub(crate) fn has_expected_length(&self, length: u64) -> bool {
-        let expected = self.length.as_ref();
-        expected.is_none_or(|expected| *expected.get_or_init(|| length) == length)
+    /// Returns the values that all clients share.
+    #[inline]
+    pub(crate) fn setup_values(&self) -> &[Option<Box<[u8]>>] {
+        self.setup_values.get().map_or(&[], Vec::as_slice)
+    }
+
+    /// Takes the values that all clients share, once.
+    pub(crate) fn set_values(&self, values: Vec<Option<Box<[u8]>>>) {
+        let _ = self.setup_values.set(values);
+    }
+
+    /// Returns the measurements of a request by its name, if the plan names requests.
+    #[inline]
+    pub(crate) fn named(&self, request: u16) -> Option<&NamedRequest> {
+        if self.is_single {
+            return None;
+        }
+        self.mix.requests[usize::from(request)].named.as_ref()
+    }
+
+    /// Counts the failure of an operation by the name of its request.
+    pub(crate) fn count_failure(&self, record: &Recorder, operation: &Operation) {
+        if let Some(named) = self.named(operation.request).filter(|_| operation.counted) {
+            record.count_by_name(&named.failed, 1);
+        }
+    }
+
+    #[inline]
+    fn content(&self, request: u16) -> &ExpectedContent {
+        &self.contents[usize::from(request)]
+    }
+
+    /// Returns the required length of the body of a response, once it is known.
+    pub(crate) fn expected_length(&self, request: u16) -> Option<u64> {
+        self.content(request).length()
     }
 
     /// Returns true if the body of this operation's response is to be compared with the expected one.
-    pub(crate) fn compares(&self, index: u64) -> bool {
-        let content = self.content.get();
-        content.is_some_and(|expected| expected.compares(index))
+    pub(crate) fn compares(&self, operation: &Operation) -> bool {
+        let body = self.content(operation.request).body.get();
+        body.is_some_and(|expected| expected.compares(operation.index))
     }
 
     /// Returns the failure kind of a complete response; `None` if it is as expected. Checks play no part. `sum` is the
     /// checksum of a compared body.
+    #[inline]
     pub(crate) fn outcome(
         &self,
+        request: u16,
         status: u16,
         length: u64,
         sum: Option<u32>,
     ) -> Option<&'static str> {
+        let content = self.content(request);
         let differs = |sum| {
-            let content = self.content.get();
-            content.is_some_and(|expected| !expected.has_sum(sum))
+            let body = content.body.get();
+            body.is_some_and(|expected| !expected.has_sum(sum))
         };
-        if !self.settings.expects(status) {
+        if !self.settings_of(request).expects(status) {
             Some(outcome::STATUS)
-        } else if !self.has_expected_length(length) {
+        } else if !content.has_expected_length(length) {
             Some(outcome::LENGTH)
         } else if sum.is_some_and(differs) {
             Some(outcome::BODY)
@@ -143,8 +253,13 @@ impl Shared {
             .call_once(|| output::note(&format!("error: {why}")));
     }
 
-    pub(crate) fn is_head(&self) -> bool {
-        self.settings.method == "HEAD"
+    pub(crate) fn is_head(&self, request: u16) -> bool {
+        self.requests[0][usize::from(request)].is_head
+    }
+
+    /// Returns the settings of a request.
+    pub(crate) fn settings_of(&self, request: u16) -> &Settings {
+        &self.mix.requests[usize::from(request)].settings
     }
 }
 

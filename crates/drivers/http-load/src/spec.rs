@@ -63,6 +63,7 @@ const ERRORS: &[ErrorSpec] = &[
     ErrorSpec::new(outcome::STATUS, Failure),
     ErrorSpec::new(outcome::LENGTH, Failure),
     ErrorSpec::new(outcome::BODY, Failure),
+    ErrorSpec::new(outcome::CAPTURE, Failure),
     ErrorSpec::new(outcome::REDIRECT_ELSEWHERE, Failure),
     ErrorSpec::new(outcome::TOO_MANY_REDIRECTS, Failure),
     ErrorSpec::new(outcome::REDIRECT_WITHOUT_LOCATION, Failure),

@@ -6,7 +6,7 @@ use load::net::url::ServerUrl;
 use load::plan::{Invalid, Plan};
 use measure::units;
 
-use crate::requests::Requests;
+use crate::mix::{self, Mix, Needs};
 use crate::roles::checks::Checks;
 use crate::settings::{Engine, MAX_CONNECTIONS, MAX_TIMEOUT, Settings, open_loop};
 
@@ -35,11 +35,6 @@ impl Settings {
     /// The first invalid field, with the remedy.
     pub fn validate(plan: &Plan<Self>) -> Result<(), Invalid> {
         let settings = &plan.driver;
-        let method = &settings.method;
-        if http::Method::from_bytes(method.as_bytes()).is_err() || method == "CONNECT" {
-            let problem = format!("`{method}` is not a valid HTTP method (e.g. GET)");
-            return Err(Invalid::setting("method", problem));
-        }
         within("pipeline", settings.pipeline.into(), MAX_PIPELINED)?;
         if settings.pipeline > 1 && !settings.keep_alive {
             return Err(Invalid::setting("pipeline", UNKEPT));
@@ -65,13 +60,7 @@ impl Settings {
                 return Err(Invalid::setting(setting, problem));
             }
         }
-        let mut statuses = settings.expect_status.iter();
-        if let Some(status) = statuses.find(|status| !(100..600).contains(*status)) {
-            let problem =
-                format!("{status} is not an HTTP status: use a number between 100 and 599");
-            return Err(Invalid::setting("expect_status", problem));
-        }
-        settings.validate_content()?;
+        settings.validate_request()?;
         validate_load(plan)?;
         let checks = Checks::parse(&settings.checks)?;
         if settings.method == "HEAD" && checks.need_body() {
@@ -83,7 +72,14 @@ impl Settings {
 
     /// Checks that the engine supports the settings, as far as that does not depend on the server.
     pub(crate) fn validate_engine(&self) -> Result<(), Invalid> {
-        let by_hyper = self.engine == Engine::Hyper;
+        if self.http2 && self.engine == Engine::Wire && self.differs_by_client() {
+            let problem = "over HTTP/2 the engine wire sends one request again and again: leave it out, or use --engine hyper";
+            return Err(Invalid::setting("engine", problem));
+        }
+        let by_hyper = match self.engine {
+            Engine::Auto => self.http2 && self.differs_by_client(),
+            engine => engine == Engine::Hyper,
+        };
         within("streams", self.streams.into(), MAX_STREAMS)?;
         if self.streams > 1 && !self.http2 {
             let problem =
@@ -102,6 +98,22 @@ impl Settings {
             return Err(Invalid::setting("batch", problem));
         }
         Ok(())
+    }
+
+    /// Checks the settings of one request.
+    pub(crate) fn validate_request(&self) -> Result<(), Invalid> {
+        let method = &self.method;
+        if http::Method::from_bytes(method.as_bytes()).is_err() || method == "CONNECT" {
+            let problem = format!("`{method}` is not a valid HTTP method (e.g. GET)");
+            return Err(Invalid::setting("method", problem));
+        }
+        let mut statuses = self.expect_status.iter();
+        if let Some(status) = statuses.find(|status| !(100..600).contains(*status)) {
+            let problem =
+                format!("{status} is not an HTTP status: use a number between 100 and 599");
+            return Err(Invalid::setting("expect_status", problem));
+        }
+        self.validate_content()
     }
 
     fn validate_content(&self) -> Result<(), Invalid> {
@@ -146,6 +158,18 @@ fn validate_load(plan: &Plan<Settings>) -> Result<(), Invalid> {
             or leave it out; in a plan, a group's `ramp` spreads the starts of its clients";
         return Err(Invalid::setting("connect_rate", problem));
     }
+    if settings.think.is_some() {
+        let problem = if plan.groups.iter().all(|group| !group.is_closed()) {
+            "is the pause of a client after its answer, and a rate starts requests whether or not others are answered: leave it out, or give clients (--connections without a rate)"
+        } else if settings.pipeline > 1 || settings.streams > 1 {
+            "is a pause after the answer, before the next request: leave out --pipeline and --streams"
+        } else {
+            ""
+        };
+        if !problem.is_empty() {
+            return Err(Invalid::setting("think", problem));
+        }
+    }
     validate_opening(plan)?;
     settings.tls().validate()?;
     let connections = Settings::connection_count(plan);
@@ -158,8 +182,67 @@ fn validate_load(plan: &Plan<Settings>) -> Result<(), Invalid> {
         )?;
     }
     sources::addresses(&settings.source_addresses, connections, [])?;
-    // Header fields and bodies are the same for every server.
-    Requests::new(settings, &ServerUrl::anywhere()).map(|_| ())
+    validate_mix(plan)
+}
+
+/// Checks each request of the plan, and what it uses. Header fields and bodies are the same for every server.
+fn validate_mix(plan: &Plan<Settings>) -> Result<(), Invalid> {
+    let (settings, mix) = (&plan.driver, Mix::new(plan)?);
+    for (index, request) in mix.requests.iter().enumerate() {
+        let valid = request.settings.validate_request();
+        valid.map_err(|error| mix::at(&settings.requests, index, error))?;
+    }
+    let requests = mix.requests_to(&ServerUrl::anywhere(), &settings.requests)?;
+    let setup = mix.setup_requests(&ServerUrl::anywhere())?;
+    let needs = Needs::new(plan, &mix, &requests)?;
+    let use_rows = requests
+        .iter()
+        .chain(&setup)
+        .any(|requests| requests.use_rows);
+    if settings.rows.is_some() && !use_rows {
+        let columns = mix.names.columns.join("}}, {{");
+        let problem = format!(
+            "no request uses a column of it: write {{{{{columns}}}}} in a path, header field or body, or leave it out"
+        );
+        return Err(Invalid::setting("rows", problem));
+    }
+    let uses_names = requests
+        .iter()
+        .any(|requests| requests.sources().next().is_some());
+    if settings.follow > 0 && uses_names {
+        let problem = "a redirected request can't be written again with its row and values: leave out --follow, or the names in {{ }}";
+        return Err(Invalid::setting("follow", problem));
+    }
+    validate_memory(plan, &mix, !needs.is_empty())
+}
+
+/// Checks that clients can remember what they take from answers.
+fn validate_memory(plan: &Plan<Settings>, mix: &Mix, has_needs: bool) -> Result<(), Invalid> {
+    let settings = &plan.driver;
+    let (field, what) = if settings.cookies {
+        ("driver.cookies (--cookies)", "cookies")
+    } else if has_needs
+        || mix
+            .requests
+            .iter()
+            .any(|request| !request.captures.is_empty())
+    {
+        ("driver.requests", "captured values")
+    } else {
+        return Ok(());
+    };
+    let problem = if open_loop(plan) {
+        format!(
+            "{what} are kept by clients, and requests at a rate have none: give clients instead of the rate, or take a token for all in [driver.setup]"
+        )
+    } else if settings.pipeline > 1 || settings.streams > 1 {
+        format!(
+            "{what} come with an answer, before the next request of the client: leave out --pipeline and --streams"
+        )
+    } else {
+        return Ok(());
+    };
+    Err(Invalid::new(field, problem))
 }
 
 /// Checks the time in which connections are opened before they are needed.

@@ -145,10 +145,8 @@ pub(crate) async fn process<D: Driver>() -> anyhow::Result<()> {
 impl ProcessSpec {
     /// Prepares the driver, which has nothing to check any more.
     fn set_up<D: Driver>(&self) -> anyhow::Result<(Arc<D>, ValidPlan<D::Config>)> {
-        let load = ValidPlan {
-            plan: document::parse(&self.plan)?,
-            description: self.description.clone(),
-        };
+        let plan = document::parse(&self.plan)?;
+        let load = ValidPlan::described::<D>(plan, self.description.clone());
         let driver = D::setup(&load.plan, &self.target, &self.workers)?;
         driver.learn(self.learned.clone())?;
         Ok((Arc::new(driver), load))

@@ -85,7 +85,7 @@ pub(crate) fn conclude<D: Driver>(
         worker_cpu_pct: observed.worker_cpu_pct,
         opening: observed.opening.take(),
         compared: compared(
-            D::SPEC,
+            load.spec,
             &observed.daemon_counts,
             &findings.bounds,
             total,
@@ -94,7 +94,7 @@ pub(crate) fn conclude<D: Driver>(
         ..description.audit_inputs.clone()
     };
     let offer = Offer::new(description.is_open_loop, &operations, description.longest);
-    let throughput = Throughput::new(&total.measured, observed.measured_s, &offer, D::SPEC);
+    let throughput = Throughput::new(&total.measured, observed.measured_s, &offer, load.spec);
     let of_driver = findings.warnings;
     let raised = raise::<D>(load, &observed, &operations, &throughput, of_driver);
     let Observed {
@@ -127,7 +127,7 @@ pub(crate) fn conclude<D: Driver>(
         seconds,
         ..facts
     };
-    let response = &D::SPEC.series[description.response.0].name;
+    let response = &load.spec.series[description.response.0].name;
     let unsteady = result.unsteady(response);
     result.warnings.extend(unsteady);
     let near = Warning::of_calibration(&result);

@@ -28,8 +28,11 @@ pub(super) async fn observe<D: Driver>(
 ) -> anyhow::Result<Observed> {
     let (mut seconds, lost) = prepared.view.seconds.read_back();
     let (ledgers, unreconciled) = reconcile(prepared, &mut started.running, &mut seconds).await?;
-    let total = std::mem::replace(&mut prepared.view.total, Tally::new(&D::SPEC.series));
-    let mut daemon_counts = started.monitor.daemon_counts(D::SPEC);
+    let total = std::mem::replace(
+        &mut prepared.view.total,
+        Tally::new(&prepared.load.spec.series),
+    );
+    let mut daemon_counts = started.monitor.daemon_counts(prepared.load.spec);
     let has_counters = !daemon_counts.is_empty();
     if started.counts_began_late {
         // What was counted by then is a part of the load, and missing.
@@ -55,7 +58,7 @@ pub(super) async fn observe<D: Driver>(
     warnings.append(&mut ended.cpu_samples.warnings);
     warnings.extend(unreconciled);
     warnings.extend(lost.map(|why| Warning::seconds_lost(&why)));
-    warnings.extend(started.warnings(&prepared.daemons, D::SPEC, has_counters, &total));
+    warnings.extend(started.warnings(&prepared.daemons, prepared.load.spec, has_counters, &total));
     let running = &started.running;
     let is_short = running.collector.failures().next().is_some();
     let wall_ns = (ended.wall_s * 1e9) as u64;
@@ -129,7 +132,7 @@ fn facts<D: Driver>(
         schema: SCHEMA,
         run_id: settings.part.run_id(start),
         driver: D::SPEC.driver.clone().into_owned(),
-        spec: D::SPEC.clone(),
+        spec: load.spec.clone(),
         started_at: store::timestamp_of(start.unix_ns),
         wall_s: ended.wall_s,
         plan: prepared.plan.take(),

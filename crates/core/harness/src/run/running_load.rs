@@ -75,7 +75,10 @@ impl RunningLoad {
         host: &str,
     ) -> anyhow::Result<Self> {
         let share = RunningShare::start(driver, load, settings, target, learned, host).await?;
-        let (count, first) = (settings.workers(), recorder::empty_tally(driver.as_ref()));
+        let (count, first) = (
+            settings.workers(),
+            recorder::empty_tally(driver.as_ref(), load.spec),
+        );
         Ok(Self {
             collector: Collector::new(count, first, share.shares_operations()),
             share,

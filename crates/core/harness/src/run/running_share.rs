@@ -105,7 +105,7 @@ impl RunningShare {
             Phases::after_opening(load.plan.timeline, start.origin, limit.unwrap_or_default());
         let workers = match (processes, &settings.part) {
             (Some(mut processes), _) => {
-                let (series, opening) = (&D::SPEC.series, opening.as_ref());
+                let (series, opening) = (&load.spec.series, opening.as_ref());
                 processes.go(start, series, opening, &send).await?;
                 Workers::Processes(processes)
             }

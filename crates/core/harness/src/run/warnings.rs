@@ -32,13 +32,17 @@ pub(super) fn raise<D: Driver>(
     let drove_load = scope.has_load() && *scope != Scope::Sum;
     let ended = operations.ok + operations.failed + operations.unfinished;
     let late_ns = facts.part.as_ref().map_or(0, |part| part.late_ns);
+    // Clients that think start at a time, too.
+    let lifetime = &load.description.audit_inputs.lifetime;
+    let counts_from_due = lifetime.as_ref().is_some_and(|lifetime| lifetime.from_due);
+    let is_paced = load.plan.is_paced() || counts_from_due;
     let mut raised: Vec<Warning> = [
         Warning::shard_late(late_ns),
         observed
             .ended_by
             .and_then(|ended_by| Warning::unfinished(operations.unfinished, ended_by)),
-        Warning::generator_late(&total.lag, responses, load.plan.is_paced()),
-        Warning::few_samples(&D::SPEC.series[response.0].name, responses.len()),
+        Warning::generator_late(&total.lag, responses, is_paced),
+        Warning::few_samples(&load.spec.series[response.0].name, responses.len()),
         (cfg!(debug_assertions) && drove_load).then(Warning::debug_build),
         (!operations.add_up()).then(|| Warning::operations_disagree(operations.started, ended)),
     ]
@@ -46,7 +50,7 @@ pub(super) fn raise<D: Driver>(
     .flatten()
     .collect();
     raised.extend(Warning::of_outcomes(
-        D::SPEC,
+        load.spec,
         &total.counts,
         &total.errors,
         operations,

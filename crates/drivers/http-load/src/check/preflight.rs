@@ -8,8 +8,9 @@ use load::net::dial::connect_within;
 use load::net::http1::{Reader, RequestInfo};
 use load::net::url::ServerUrl;
 use tls_client::{Socket, tls_error};
+use traffic::{Names, Values};
 
-use super::sample::{Content, Fetched, PREFLIGHT_TIMEOUT, Sample, TIMED_OUT, no_connection};
+use super::sample::{Content, Fetched, PREFLIGHT_TIMEOUT, TIMED_OUT, no_connection};
 use crate::engine::hyper;
 use crate::requests::Requests;
 use crate::roles::redirect::{RedirectError, RedirectTarget, is_redirect};
@@ -35,25 +36,26 @@ pub(crate) fn fetch(
     settings: &Settings,
     server: &ServerUrl,
     requests: &Requests,
-) -> anyhow::Result<Sample> {
+    names: &Names,
+    (values, cookie): (Values<'_>, &str),
+) -> anyhow::Result<Fetched> {
     let mut hop: Option<RedirectTarget> = None;
     loop {
         // Over HTTP/2 the library reads the responses before the run, so that another implementation has judged them too.
         let by_hyper = settings.engine == Engine::Hyper || settings.http2;
         let fetched = if by_hyper {
-            hyper::fetch(settings, server, hop.as_ref())
+            hyper::fetch(settings, server, names, (values, cookie), hop.as_ref())?
         } else {
-            fetch_once(settings, server, requests, hop.as_ref())
+            fetch_once(settings, server, requests, (values, cookie), hop.as_ref())?
         };
-        let Fetched { sample, location } = fetched?;
-        if settings.follow == 0 || !is_redirect(sample.status) {
-            return Ok(sample);
+        let (status, location) = (fetched.sample.status, fetched.location());
+        if settings.follow == 0 || !is_redirect(status) {
+            return Ok(fetched);
         }
-        let location = location.as_deref();
-        let now = hop.or_else(|| RedirectTarget::first(&requests.target(0)));
+        let now = hop.or_else(|| RedirectTarget::first(&requests.target(values.number)));
         let next = now
             .ok_or(RedirectError::Elsewhere)
-            .and_then(|now| now.next(sample.status, location, settings.follow));
+            .and_then(|now| now.next(status, location, settings.follow));
         hop = Some(next.with_context(|| {
             let location = location.map(String::from_utf8_lossy);
             let shown: String = location
@@ -61,10 +63,7 @@ pub(crate) fn fetch(
                 .flat_map(|text| text.chars())
                 .take(MAX_QUOTED)
                 .collect();
-            format!(
-                "cannot follow the redirect ({}) to {shown:?}",
-                sample.status
-            )
+            format!("cannot follow the redirect ({status}) to {shown:?}")
         })?);
     }
 }
@@ -73,6 +72,7 @@ fn fetch_once(
     settings: &Settings,
     server: &ServerUrl,
     requests: &Requests,
+    (values, cookie): (Values<'_>, &str),
     hop: Option<&RedirectTarget>,
 ) -> anyhow::Result<Fetched> {
     let peer = &server.peer;
@@ -91,9 +91,8 @@ fn fetch_once(
     let asked = RequestInfo {
         head: settings.method == "HEAD",
     };
-    stream
-        .write_all(requests.bytes(0, hop, &mut room))
-        .context("cannot send the request")?;
+    requests.render(values, cookie, hop, &mut room);
+    stream.write_all(&room).context("cannot send the request")?;
     let mut reader = Reader::new();
     let mut content = Content::default();
     let mut buffer = vec![0; 64 * 1024];

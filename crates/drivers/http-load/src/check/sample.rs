@@ -16,6 +16,9 @@ use crate::settings::Settings;
 pub(crate) const PREFLIGHT_TIMEOUT: Duration = Duration::from_secs(10);
 pub(crate) const TIMED_OUT: &str =
     "no complete response within 10 s: check that this is an HTTP server and is not stuck";
+/// Bytes of a body that are kept, to take values from.
+const KEPT: usize = 16 * 1024 * 1024;
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Sample {
     pub(crate) status: u16,
@@ -83,14 +86,26 @@ impl Sample {
 #[derive(Debug)]
 pub(crate) struct Fetched {
     pub(crate) sample: Sample,
-    pub(crate) location: Option<Vec<u8>>,
+    /// The fields of the head, and the begin of the body.
+    pub(crate) fields: Vec<(String, Vec<u8>)>,
+    pub(crate) body: Vec<u8>,
 }
 
-/// The running hash of a body, and the target of a redirect.
+impl Fetched {
+    /// Returns the target of a redirect.
+    pub(crate) fn location(&self) -> Option<&[u8]> {
+        let mut fields = self.fields.iter();
+        let location = fields.find(|(name, _)| name.eq_ignore_ascii_case(LOCATION));
+        location.map(|(_, value)| value.as_slice())
+    }
+}
+
+/// The running hash of a body, with its begin and the fields of the head.
 pub(crate) struct Content {
     digest: Digest,
     sum: Checksum,
-    pub(crate) location: Option<Vec<u8>>,
+    fields: Vec<(String, Vec<u8>)>,
+    body: Vec<u8>,
 }
 
 impl Default for Content {
@@ -98,16 +113,17 @@ impl Default for Content {
         Self {
             digest: Digest::new(&SHA256),
             sum: Checksum::default(),
-            location: None,
+            fields: Vec::new(),
+            body: Vec::new(),
         }
     }
 }
 
 impl Sink for Content {
     fn head(&mut self, _status: u16, headers: &[httparse::Header<'_>]) {
-        let mut headers = headers.iter();
-        let location = headers.find(|header| header.name.eq_ignore_ascii_case(LOCATION));
-        self.location = location.map(|header| header.value.to_vec());
+        for header in headers {
+            self.field(header.name, header.value);
+        }
     }
 
     fn body(&mut self, piece: &[u8]) {
@@ -119,6 +135,12 @@ impl Content {
     pub(crate) fn update(&mut self, piece: &[u8]) {
         self.digest.update(piece);
         self.sum.update(piece);
+        let kept = KEPT.saturating_sub(self.body.len()).min(piece.len());
+        self.body.extend_from_slice(&piece[..kept]);
+    }
+
+    pub(crate) fn field(&mut self, name: &str, value: &[u8]) {
+        self.fields.push((name.to_owned(), value.to_vec()));
     }
 
     /// Completes the response with its status and length.
@@ -132,7 +154,8 @@ impl Content {
                 sha256: digits.collect(),
                 sum: self.sum.0,
             },
-            location: self.location,
+            fields: self.fields,
+            body: self.body,
         }
     }
 }

@@ -26,6 +26,7 @@ use crate::outcome::{self, count};
 use crate::roles::checks::ResponseCapture;
 use crate::roles::clients::{self, Clients, ConnectionState, EndedConnection, Retry};
 use crate::roles::operation::connection_of;
+use crate::roles::source::RequestBytes;
 use crate::settings::Settings;
 use crate::shared::Shared;
 use crate::spec::{BLOCKED, SENDING};
@@ -75,8 +76,6 @@ struct WireWorker<'a> {
     prepared: &'a [Prepared],
     clients: Clients<'a>,
     sources: Sources,
-    /// Buffer for requests that contain a number.
-    room: Vec<u8>,
     /// Idle connections of the pool, the longest idle first. Some may have closed since.
     idle: VecDeque<Id>,
     /// Connections with requests to send after all responses are read (`batch`).
@@ -92,7 +91,6 @@ impl<'a> WireWorker<'a> {
         Self {
             clients: Clients::new(shared, state.share, state.phases.origin),
             sources: Sources::new(shared.sources.clone(), state.share),
-            room: Vec::new(),
             idle: VecDeque::new(),
             outbox: Vec::new(),
             delay: BatchDelay::new(settings.batch),
@@ -149,7 +147,12 @@ impl Handler for WireWorker<'_> {
     }
 
     fn timer(&mut self, retry: Retry, cx: &mut Context<Self>) {
-        if let Some(pending) = self.clients.retry(retry, &mut cx.state) {
+        let waiting = retry
+            .waiting
+            .filter(|id| cx.connections.get_mut(*id).is_some());
+        if let Some(id) = waiting {
+            self.resume(id, retry, cx);
+        } else if let Some(pending) = self.clients.retry(retry, &mut cx.state) {
             self.connect(pending, cx);
         }
     }
@@ -181,7 +184,7 @@ impl Handler for WireWorker<'_> {
         let mut outbox = std::mem::take(&mut self.outbox);
         outbox.drain(..).for_each(|id| self.send(id, cx));
         self.outbox = outbox;
-        self.clients.turn(&mut cx.state);
+        self.clients.turn(&mut cx.state)?;
         Ok(next_connect)
     }
 
@@ -228,27 +231,38 @@ impl<'a> WireWorker<'a> {
             if connection.streams.is_some() {
                 return self.send_streams(id, cx);
             }
-            let requests = &self.shared.requests[self.shared.server_of(connection.owner.index)];
             let (offset, begun) = (connection.offset as usize, connection.written);
+            let index = connection.owner.index;
             let Some(operation) = connection.next_unsent() else {
                 if let Err(error) = connection.socket.flush() {
                     self.end(id, outcome::broken(&error), cx);
                 }
                 return;
             };
-            let hop = self.clients.counters.hop(operation);
-            let bytes = requests.bytes(operation.index, hop, &mut self.room);
-            let is_first = hop.is_none();
+            let is_first = operation.hop.is_none();
             let began = if offset == 0 { clock::now() } else { begun };
             if is_first {
                 operation.sent = began;
             }
-            let (at, counted) = (operation.at, operation.counted);
-            match connection.socket.write(&bytes[offset..]) {
+            let (operation, at, counted) = (*operation, operation.at, operation.counted);
+            let request = match &connection.rest {
+                Some(rest) => RequestBytes::Fixed(rest),
+                None => self.clients.request(&operation, index),
+            };
+            let (RequestBytes::Fixed(bytes) | RequestBytes::Written(bytes)) = request;
+            let (written, of) = (connection.socket.write(&bytes[offset..]), bytes.len());
+            if !written.as_ref().is_ok_and(|length| offset + length >= of) {
+                if let RequestBytes::Written(bytes) = request {
+                    connection.rest = Some(Box::new(bytes.to_vec()));
+                }
+            } else if connection.rest.is_some() {
+                connection.rest = None;
+            }
+            match written {
                 Ok(length) => {
                     let record = &cx.state.record;
                     record.count_of(counted, count::BYTES_SENT, length as u64);
-                    if !connection.record_sent(length, bytes.len()) {
+                    if !connection.record_sent(length, of) {
                         // TLS takes a part at a time. Once the kernel takes no more, it reports when it does again.
                         connection.written = began;
                         continue;
@@ -307,9 +321,6 @@ impl<'a> WireWorker<'a> {
     /// Processes received bytes: one response, several, or a part of one.
     fn received(&mut self, id: Id, length: usize, cx: &mut Cx<'a>) {
         let now = clock::now();
-        let asked = RequestInfo {
-            head: self.shared.is_head(),
-        };
         let mut taken = 0;
         while taken < length {
             let Some(connection) = cx.connections.get_mut(id) else {
@@ -321,14 +332,16 @@ impl<'a> WireWorker<'a> {
                 cx.state.record.count(count::EXCESS, excess);
                 return self.end(id, outcome::EARLY_CLOSE, cx);
             };
-            let index = operation.index;
+            let asked = RequestInfo {
+                head: self.shared.is_head(operation.request),
+            };
             if taken == 0 {
                 let record = &cx.state.record;
                 record.count_of(operation.counted, count::BYTES, length as u64);
             }
             if connection.first_byte == 0 {
+                let compares = self.shared.compares(operation);
                 connection.first_byte = now;
-                let compares = self.shared.compares(index);
                 connection.sum = compares.then(Checksum::default);
             }
             let bytes = &cx.buffer[taken..length];
@@ -387,6 +400,9 @@ impl<'a> WireWorker<'a> {
         }
         if connection.awaiting_first_response {
             self.clients.first_answered(&mut cx.state);
+        }
+        if connection.is_thinking() {
+            cx.state.record.count(count::CLOSED, 1);
         }
         let mut failed = false;
         while let Some(operation) = connection.answered() {

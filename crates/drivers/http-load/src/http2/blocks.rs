@@ -2,9 +2,10 @@
 
 use load::net::url::ServerUrl;
 use load::plan::Invalid;
+use traffic::{Encoding, Names, Template, Values};
 
 use super::hpack::{self, INDEXED, INSERTED, LITERAL, RESIZED, Representation};
-use crate::requests::{HEAD, Text, bodies, fields, path};
+use crate::requests::{HEAD, bodies, fields, path};
 use crate::roles::redirect::{RedirectTarget, is_of_content};
 use crate::settings::Settings;
 
@@ -34,14 +35,14 @@ pub(crate) enum Table {
 pub(crate) struct RequestBlocks {
     method: String,
     scheme: &'static str,
-    authority: Text,
+    authority: Template,
     /// Regular fields, with names in lower case.
-    fields: Vec<(String, Text)>,
+    fields: Vec<(String, Template)>,
     /// The block that adds fields to the table of the server, the one after it, and one without a table.
     inserting: Block,
     indexed: Block,
     plain: Block,
-    bodies: Vec<Text>,
+    bodies: Vec<Template>,
 }
 
 /// An encoded block: bytes, and values with numbers, which follow their length.
@@ -51,7 +52,7 @@ struct Block(Vec<Part>);
 #[derive(Debug)]
 enum Part {
     Bytes(Vec<u8>),
-    Value(Text),
+    Value(Template),
 }
 
 impl RequestBlocks {
@@ -60,7 +61,8 @@ impl RequestBlocks {
     /// # Errors
     /// As for requests of HTTP/1.1.
     pub(crate) fn new(settings: &Settings, server: &ServerUrl) -> Result<Self, Invalid> {
-        let text = |text: &str| Text::parse(HEAD, text.as_bytes());
+        let names = Names::default();
+        let text = |text: &str| Template::parse(HEAD, text.as_bytes(), &names, Encoding::Field);
         let mut authority = text(&server.authority)?;
         let mut regular = Vec::new();
         for (name, value) in fields(settings, server)? {
@@ -81,7 +83,7 @@ impl RequestBlocks {
         ];
         let named = regular.iter();
         let named = named.map(|(name, value)| (name.as_str(), value));
-        let all: Vec<(&str, &Text)> = pseudo
+        let all: Vec<(&str, &Template)> = pseudo
             .iter()
             .map(|(name, value)| (*name, value))
             .chain(named)
@@ -95,7 +97,7 @@ impl RequestBlocks {
             scheme,
             authority,
             fields: regular,
-            bodies: bodies(settings)?,
+            bodies: bodies(settings, &names)?,
         })
     }
 
@@ -121,7 +123,7 @@ impl RequestBlocks {
             (None, _) => self.plain.render(number, out),
         }
         if let Some(body) = self.body(number, hop) {
-            let length = body.length(number);
+            let length = body.bytes(Values::from_number(number)).len();
             hpack::put_name(out, LITERAL, "content-length");
             hpack::put_length(out, length.checked_ilog10().unwrap_or(0) as usize + 1);
             push_number(out, length);
@@ -137,16 +139,19 @@ impl RequestBlocks {
         put(":method", hop.method(&self.method).as_bytes());
         put(":scheme", self.scheme.as_bytes());
         put(":path", hop.target().as_bytes());
-        put(":authority", &self.authority.bytes(number));
+        put(
+            ":authority",
+            &self.authority.bytes(Values::from_number(number)),
+        );
         for (name, value) in &self.fields {
             if !(hop.bare && is_of_content(name)) {
-                put(name, &value.bytes(number));
+                put(name, &value.bytes(Values::from_number(number)));
             }
         }
     }
 
     /// Returns the body of a request; `None` if it has none.
-    pub(crate) fn body(&self, number: u64, hop: Option<&RedirectTarget>) -> Option<&Text> {
+    pub(crate) fn body(&self, number: u64, hop: Option<&RedirectTarget>) -> Option<&Template> {
         let index = (number % self.bodies.len().max(1) as u64) as usize;
         let body = self.bodies.get(index);
         body.filter(|_| !hop.is_some_and(|hop| hop.bare))
@@ -155,9 +160,10 @@ impl RequestBlocks {
 
 /// Encodes the block that adds all fields without a number to the table of the server, and the block after it. If the
 /// fields do not fit there together, neither uses the table.
-fn with_table(all: &[(&str, &Text)]) -> [Block; 2] {
-    let is_inserted = |name: &str, value: &Text| {
-        value.is_fixed() && hpack::static_index(name, &value.bytes(0)).is_none()
+fn with_table(all: &[(&str, &Template)]) -> [Block; 2] {
+    let is_inserted = |name: &str, value: &Template| {
+        value.is_fixed()
+            && hpack::static_index(name, &value.bytes(Values::from_number(0))).is_none()
     };
     let inserted: Vec<&str> = all
         .iter()
@@ -167,7 +173,7 @@ fn with_table(all: &[(&str, &Text)]) -> [Block; 2] {
     let sizes = all
         .iter()
         .filter(|(name, value)| is_inserted(name, value))
-        .map(|(name, value)| hpack::size(name.as_bytes(), &value.bytes(0)));
+        .map(|(name, value)| hpack::size(name.as_bytes(), &value.bytes(Values::from_number(0))));
     if sizes.sum::<usize>() > hpack::TABLE_SIZE {
         return [(); 2].map(|()| Block::new(all, |_, _| (LITERAL, None)));
     }
@@ -193,8 +199,8 @@ impl Block {
     /// Encodes fields: by their index in the static table, by the index that a function returns, or as literals of the
     /// kind that it returns.
     fn new(
-        all: &[(&str, &Text)],
-        mut choose: impl FnMut(&str, &Text) -> (Representation, Option<usize>),
+        all: &[(&str, &Template)],
+        mut choose: impl FnMut(&str, &Template) -> (Representation, Option<usize>),
     ) -> Self {
         let (mut parts, mut bytes) = (Vec::new(), Vec::new());
         for &(name, value) in all {
@@ -205,7 +211,7 @@ impl Block {
                 parts.push(Part::Value(value.clone()));
                 continue;
             }
-            let value = value.bytes(0);
+            let value = value.bytes(Values::from_number(0));
             if let Some(index) = hpack::static_index(name, &value).or(index) {
                 hpack::put_integer(&mut bytes, INDEXED, index);
             } else {
@@ -223,8 +229,13 @@ impl Block {
             match part {
                 Part::Bytes(bytes) => out.extend_from_slice(bytes),
                 Part::Value(value) => {
-                    hpack::put_length(out, value.length(number));
-                    value.render(number, out);
+                    // Its length is known once it is written, and stands before it.
+                    let begin = out.len();
+                    value.render(Values::from_number(number), out);
+                    let end = out.len();
+                    hpack::put_length(out, end - begin);
+                    let length = out.len() - end;
+                    out[begin..].rotate_right(length);
                 }
             }
         }

@@ -1,5 +1,7 @@
 //! What the client sends: requests, and their bodies as far as the windows allow.
 
+use traffic::Values;
+
 use super::blocks::RequestBlocks;
 use super::frame::{self, FrameHead, MAX_PAYLOAD, flag, kind};
 use super::streams::Stream;
@@ -18,7 +20,8 @@ impl<T> Connection<T> {
         let (id, start) = (self.next, self.out.len());
         self.next += 2;
         let body = blocks.body(number, hop);
-        let body = body.filter(|body| body.length(number) > 0);
+        let values = Values::from_number(number);
+        let body = body.filter(|body| !body.bytes(values).is_empty());
         let ends = if body.is_none() { flag::END_STREAM } else { 0 };
         self.out.extend_from_slice(&[0; frame::HEAD]);
         blocks.render(number, hop, &mut self.table, &mut self.out);

@@ -6,6 +6,8 @@ use load::net::http1::Sink;
 use load::plan::Invalid;
 use serde_json::Value;
 
+use crate::roles::session::SET_COOKIE;
+
 pub(crate) mod counters;
 mod parse;
 #[cfg(test)]
@@ -86,6 +88,11 @@ impl Checks {
         self.fields.iter().any(|field| field.as_bytes() == name)
     }
 
+    /// Keeps bodies that no check needs.
+    pub(crate) fn capture_body(&mut self) {
+        self.needs_body = true;
+    }
+
     pub(crate) fn need_body(&self) -> bool {
         self.needs_body
     }
@@ -164,6 +171,10 @@ pub(crate) struct Captured {
 }
 
 impl Captured {
+    pub(crate) fn body(&self) -> &[u8] {
+        &self.body
+    }
+
     /// Discards the previous response, but keeps the allocations.
     pub(crate) fn clear(&mut self) {
         self.fields.fill(None);
@@ -179,11 +190,18 @@ pub(crate) struct ResponseCapture<'a> {
 }
 
 impl ResponseCapture<'_> {
-    /// Keeps a field of the head; if a name repeats, the first one counts.
+    /// Keeps a field of the head; if a name repeats, the first one counts. Cookies are kept all, one a line (RFC 6265 §3).
     pub(crate) fn field(&mut self, name: &str, value: &[u8]) {
         let mut fields = self.checks.fields.iter();
         if let Some(index) = fields.position(|field| field.eq_ignore_ascii_case(name)) {
-            self.captured.fields[index].get_or_insert_with(|| value.trim_ascii().to_vec());
+            match &mut self.captured.fields[index] {
+                Some(first) if name.eq_ignore_ascii_case(SET_COOKIE) => {
+                    first.push(b'\n');
+                    first.extend_from_slice(value.trim_ascii());
+                }
+                Some(_) => {}
+                none => *none = Some(value.trim_ascii().to_vec()),
+            }
         }
     }
 

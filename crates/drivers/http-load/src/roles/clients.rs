@@ -9,11 +9,14 @@ use load::net::pool::{Pool, RETRY_BACKOFF_NS, RampLimit};
 use load::pacer::Start;
 use load::recorder::Recorder;
 use load::schedule::Share;
+use load::slots::Id;
+use traffic::ThinkTime;
 
 use crate::counters::{CompletedResponse, ResponseCounters};
 use crate::outcome::{self, count};
 use crate::roles::checks::Captured;
-use crate::roles::operation::{Operation, start_of};
+use crate::roles::operation::{Operation, connection_of, start_of};
+use crate::roles::source::{RequestBytes, RequestSource};
 use crate::settings::Settings;
 use crate::shared::Shared;
 use crate::spec::CONNECTING;
@@ -66,14 +69,21 @@ pub(crate) struct EndedConnection {
     pub(crate) failed: bool,
 }
 
-/// A closed-loop client that goes on over a new connection, with the operation after its last one.
+/// A closed-loop client that goes on with the operation after its last one.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Retry(Owner);
+pub(crate) struct Retry {
+    pub(crate) owner: Owner,
+    /// The end of its think time; `None` if it goes on over a new connection because its last one has ended.
+    due: Option<u64>,
+    /// The entry of the connection that waits for it. If that has ended meanwhile, another one is opened.
+    pub(crate) waiting: Option<Id>,
+}
 
 #[derive(Debug)]
 pub(crate) struct Clients<'a> {
     shared: &'a Shared,
     pub(crate) counters: ResponseCounters<'a>,
+    pub(crate) source: RequestSource<'a>,
     pool: Pool,
     ramp: RampLimit,
     /// Operations of an open loop that wait for a free connection.
@@ -85,6 +95,7 @@ pub(crate) struct Clients<'a> {
     established: u64,
     connecting: u64,
     timeout_ns: u64,
+    think: Option<ThinkTime>,
 }
 
 impl<'a> Clients<'a> {
@@ -94,6 +105,7 @@ impl<'a> Clients<'a> {
         Self {
             shared,
             counters: ResponseCounters::new(shared),
+            source: RequestSource::new(shared, share),
             pool: Pool::new(shared.pool, share, origin),
             ramp: RampLimit::new(share, is_closed),
             waiting: VecDeque::new(),
@@ -102,6 +114,7 @@ impl<'a> Clients<'a> {
             established: 0,
             connecting: 0,
             timeout_ns: shared.settings.timeout.as_nanos() as u64,
+            think: shared.settings.think,
         }
     }
 
@@ -121,14 +134,27 @@ impl<'a> Clients<'a> {
 
     /// Returns true if no operation is open, and no client is about to go on.
     pub(crate) fn is_idle(&self, state: &LoopState<Retry>) -> bool {
-        self.open == 0 && state.timers.is_empty()
+        // After the end no client goes on, so a think time that lasts longer is not waited for.
+        self.open == 0 && (state.timers.is_empty() || state.now >= state.phases.end)
     }
 
     pub(crate) fn begin(&mut self, start: Start, state: &LoopState<Retry>) -> Operation {
+        self.begin_of_client(start, connection_of(start, state.share), state)
+    }
+
+    /// Begins an operation of the client whose connections have this index.
+    #[inline]
+    fn begin_of_client(
+        &mut self,
+        start: Start,
+        client: u32,
+        state: &LoopState<Retry>,
+    ) -> Operation {
         let counted = state.phases.counts(start.at);
         self.open += 1;
         self.counted += u64::from(counted);
-        Operation::new(start, counted)
+        let request = self.source.choose(start.group, start.index, client);
+        Operation::new(start, request, counted)
     }
 
     /// Returns the first connection of a closed-loop client.
@@ -193,11 +219,72 @@ impl<'a> Clients<'a> {
     /// Returns the connection of a client that goes on, unless it leaves.
     pub(crate) fn retry(
         &mut self,
-        Retry(owner): Retry,
+        retry: Retry,
         state: &mut LoopState<Retry>,
     ) -> Option<PendingConnect> {
-        let operation = self.next_of_client(owner, state.now, state)?;
-        Some(self.connect(Some(operation), owner.index))
+        let operation = self.resume(retry, state)?;
+        Some(self.reconnect(operation, retry.owner.index))
+    }
+
+    /// Returns a new connection of a client for an operation that has begun.
+    pub(crate) fn reconnect(&mut self, operation: Operation, index: u32) -> PendingConnect {
+        self.connect(Some(operation), index)
+    }
+
+    /// Returns the operation of a client that goes on; `None` if it leaves. After a think time it counts from the end of
+    /// that, and a later start is the driver's delay.
+    pub(crate) fn resume(
+        &mut self,
+        retry: Retry,
+        state: &mut LoopState<Retry>,
+    ) -> Option<Operation> {
+        let now = retry.due.unwrap_or(state.now);
+        let operation = self.next_of_client(retry.owner, now, state)?;
+        if operation.counted && retry.due.is_some() {
+            state.record.lag(state.now - now);
+        }
+        Some(operation)
+    }
+
+    /// Lets a client think after an answer at `now`; its connection, the entry `waiting`, waits. Returns false if the client
+    /// does not think, so that it goes on at once. A client whose think time lasts beyond the end leaves.
+    #[inline]
+    pub(crate) fn think(
+        &self,
+        owner: Owner,
+        now: u64,
+        waiting: Option<Id>,
+        state: &mut LoopState<Retry>,
+    ) -> bool {
+        self.think.is_some() && self.pause(owner, now, waiting, state)
+    }
+
+    fn pause(
+        &self,
+        owner: Owner,
+        now: u64,
+        waiting: Option<Id>,
+        state: &mut LoopState<Retry>,
+    ) -> bool {
+        let Some(pause_ns) = self.pause_ns(owner) else {
+            return false;
+        };
+        let due = Some(now + pause_ns).filter(|due| *due < state.phases.end);
+        if let Some(until) = due {
+            let timer = Retry {
+                owner,
+                due,
+                waiting,
+            };
+            state.timers.set(until, timer);
+        }
+        true
+    }
+
+    /// Returns the pause of a client after its last operation, nanoseconds, if it thinks.
+    fn pause_ns(&self, owner: Owner) -> Option<u64> {
+        let think = self.think.filter(|_| !owner.pool)?;
+        Some(think.nanoseconds(self.shared.seed, owner.last))
     }
 
     /// Returns the next operation of a closed-loop client, at once; `None` if it leaves.
@@ -208,7 +295,14 @@ impl<'a> Clients<'a> {
         state: &mut LoopState<Retry>,
     ) -> Option<Operation> {
         let start = state.next_of_client(start_of(owner.group, owner.last), now)?;
-        Some(self.begin(start, state))
+        Some(self.begin_of_client(start, owner.index, state))
+    }
+
+    /// Returns the next request of an operation over the connection with this index.
+    #[inline]
+    pub(crate) fn request(&mut self, operation: &Operation, index: u32) -> RequestBytes<'_> {
+        let hop = self.counters.hop(operation);
+        self.source.bytes(operation, index, hop)
     }
 
     /// Returns the open-loop operation that waits longest for a free connection.
@@ -268,11 +362,20 @@ impl<'a> Clients<'a> {
             }
             (true, ConnectionState::Idle) => state.record.count(count::LOST, 1),
             (true, ConnectionState::Busy) => {}
+            // A client that thinks, and opens another one then, or that has left.
+            (false, ConnectionState::Idle) => {}
             (false, _) => {
-                // A client that was just responded to sends its next request at once.
-                let until = now + u64::from(connection.failed) * RETRY_BACKOFF_NS;
+                // A client that was just responded to sends its next request after its think time.
+                let backoff = u64::from(connection.failed) * RETRY_BACKOFF_NS;
+                let pause = self.pause_ns(connection.owner);
+                let until = now + pause.unwrap_or(0).max(backoff);
                 if until < state.phases.end {
-                    state.timers.set(until, Retry(connection.owner));
+                    let retry = Retry {
+                        owner: connection.owner,
+                        due: pause.map(|_| until),
+                        waiting: None,
+                    };
+                    state.timers.set(until, retry);
                 }
             }
         }
@@ -309,9 +412,9 @@ impl<'a> Clients<'a> {
         captured: Option<&Captured>,
         record: &Recorder,
     ) -> bool {
-        let is_complete = self
-            .counters
-            .answered(record, operation, response, captured);
+        let is_complete =
+            self.counters
+                .answered(record, operation, response, captured, &mut self.source);
         if is_complete {
             self.close(operation);
         }
@@ -329,7 +432,10 @@ impl<'a> Clients<'a> {
     }
 
     /// Ends a turn of the loop: operations that have waited too long fail, and the counts are recorded.
-    pub(crate) fn turn(&mut self, state: &mut LoopState<Retry>) {
+    ///
+    /// # Errors
+    /// Rows that can't be read any more.
+    pub(crate) fn turn(&mut self, state: &mut LoopState<Retry>) -> anyhow::Result<()> {
         if !self.pool.has_room(self.established) {
             state.report_open();
         }
@@ -344,6 +450,7 @@ impl<'a> Clients<'a> {
         if state.is_second_over() {
             state.record.count(count::HELD, self.established);
         }
+        self.source.check()
     }
 
     /// Counts the operations that are still open at the end.

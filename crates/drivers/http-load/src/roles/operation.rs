@@ -15,6 +15,8 @@ pub(crate) struct Operation {
     /// Its number in the schedule of the whole run.
     pub(crate) index: u64,
     pub(crate) group: u16,
+    /// The index of its request in the plan.
+    pub(crate) request: u16,
     /// True if it started within `measure`.
     pub(crate) counted: bool,
     /// Key of its redirect in the worker's table (`redirect.rs`), plus one; `None` before a redirect.
@@ -22,12 +24,13 @@ pub(crate) struct Operation {
 }
 
 impl Operation {
-    pub(crate) fn new(start: Start, counted: bool) -> Self {
+    pub(crate) fn new(start: Start, request: u16, counted: bool) -> Self {
         Self {
             at: start.at,
             sent: 0,
             index: start.index,
             group: start.group,
+            request,
             counted,
             hop: None,
         }

@@ -23,6 +23,7 @@ mod mistakes;
 mod overload;
 mod paths;
 mod program;
+mod realistic;
 mod redirect_runs;
 mod redirects;
 mod reference;

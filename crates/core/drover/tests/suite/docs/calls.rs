@@ -49,6 +49,8 @@ fn folder() -> tempfile::TempDir {
         ("uri.txt", "amqp://localhost:5672/"),
         ("url.txt", "http://localhost:8080/"),
         ("fields.txt", "X-Mine: 1"),
+        ("users.csv", "user\nme\n"),
+        ("words.csv", "word,language\napple,en\n"),
         ("FILE", "x"),
     ] {
         fs::write(folder.path().join(name), text).unwrap();

@@ -71,6 +71,13 @@ fn a_reader_of_the_page_adds_a_daemon() {
 }
 
 #[test]
+fn a_reader_of_the_page_describes_people() {
+    if programs::are_built(&["http-load"]) {
+        assert_eq!(follow(&Page::of_book("drivers/realistic.md")), 1);
+    }
+}
+
+#[test]
 fn a_reader_of_the_page_adds_a_driver() {
     if programs::are_built(&["echo-load"]) {
         assert_eq!(follow(&Page::of_book("adding-a-driver.md")), 1);

@@ -11,9 +11,10 @@ use crate::tidy::tree::{folders, read, root};
 const TOOLS: [&str; 3] = ["workspace-hack", "build-version", "test-kit"];
 
 /// The other crates of core: each may use those before it.
-const CORE: [&str; 7] = [
+const CORE: [&str; 8] = [
     "measure",
     "load",
+    "traffic",
     "tls-client",
     "subject",
     "harness-testing",

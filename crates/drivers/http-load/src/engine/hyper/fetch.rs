@@ -13,6 +13,7 @@ use load::clock;
 use load::net::dial::dial;
 use load::net::sources::Sources;
 use load::net::url::ServerUrl;
+use traffic::{Names, Values};
 
 use super::Prepared;
 use super::dial::{ConnectError, open};
@@ -20,23 +21,25 @@ use super::executor::LocalExecutor;
 use super::fault;
 use super::sender::Sender;
 use crate::check::sample::{Content, Fetched, PREFLIGHT_TIMEOUT, TIMED_OUT, no_connection};
-use crate::roles::redirect::{LOCATION, RedirectTarget};
+use crate::roles::redirect::RedirectTarget;
 use crate::settings::Settings;
 
 /// Sends one request on its own connection: the first of a run, or the target of a redirect.
 pub(crate) fn fetch(
     settings: &Settings,
     server: &ServerUrl,
+    names: &Names,
+    (values, cookie): (Values<'_>, &str),
     hop: Option<&RedirectTarget>,
 ) -> anyhow::Result<Fetched> {
-    let prepared = Prepared::new(settings, server)?;
+    let prepared = Prepared::new(settings, [settings], server, names)?;
     let fetch = || -> anyhow::Result<Fetched> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
             .context("cannot create a Tokio runtime")?;
         let asked = async {
-            let asked = send_request(settings, server, &prepared, hop);
+            let asked = send_request(settings, server, &prepared, (values, cookie), hop);
             let asked = tokio::time::timeout(PREFLIGHT_TIMEOUT, asked).await;
             asked.unwrap_or_else(|_| bail!(TIMED_OUT))
         };
@@ -51,6 +54,7 @@ async fn send_request(
     settings: &Settings,
     server: &ServerUrl,
     prepared: &Prepared,
+    (values, cookie): (Values<'_>, &str),
     hop: Option<&RedirectTarget>,
 ) -> anyhow::Result<Fetched> {
     let peer = &server.peer;
@@ -72,7 +76,7 @@ async fn send_request(
         (Sender::One(sender), Either::Right(connection))
     };
     let asked = async {
-        let request = prepared.messages.request(0, hop);
+        let request = prepared.messages[0].request(values, cookie, hop);
         let may_be_http1 = settings.http2 && !server.tls;
         let response = sender.send(request).await;
         let response = response.map_err(|error| unreadable(error, may_be_http1))?;
@@ -91,9 +95,10 @@ async fn send_request(
 }
 
 async fn read(mut response: Response<Incoming>) -> anyhow::Result<Fetched> {
-    let location = response.headers().get(LOCATION);
     let mut content = Content::default();
-    content.location = location.map(|value| value.as_bytes().to_vec());
+    for (name, value) in response.headers() {
+        content.field(name.as_str(), value.as_bytes());
+    }
     let mut length = 0;
     while let Some(frame) = response.frame().await {
         if let Some(data) = frame.map_err(|error| unreadable(error, false))?.data_ref() {

@@ -1,14 +1,15 @@
-//! The requests of a run as hyper messages, built before it starts except for the numbers in them.
+//! The requests of a run as hyper messages, built before it starts except for what differs between operations.
 
 use http_body_util::Full;
 use hyper::body::Bytes;
-use hyper::header::{CONNECTION, CONTENT_LENGTH, HOST, HeaderMap, HeaderName, HeaderValue};
+use hyper::header::{CONNECTION, CONTENT_LENGTH, COOKIE, HOST, HeaderMap, HeaderName, HeaderValue};
 use hyper::http::uri::{Authority, PathAndQuery, Scheme};
 use hyper::{Method, Request, Uri};
 use load::net::url::ServerUrl;
 use load::plan::Invalid;
+use traffic::{Encoding, Names, Template, Values};
 
-use crate::requests::{HEAD, Text, bodies, fields, path};
+use crate::requests::{HEAD, bodies, fields, path};
 use crate::roles::redirect::{RedirectTarget, is_of_content};
 use crate::settings::Settings;
 
@@ -20,28 +21,32 @@ pub(super) struct Messages {
     method: Method,
     /// Scheme and authority of the URI in HTTP/2 (RFC 9113 §8.3.1); `None` in HTTP/1.1.
     origin: Option<(Scheme, Authority)>,
-    path: Text,
-    /// The URI, if the path has no number.
+    path: Template,
+    /// The URI, if the path is always the same.
     uri: Option<Uri>,
-    /// Header fields without a number.
+    /// Header fields that are always the same.
     headers: HeaderMap,
     /// The ones among them that a request without a body has, after a redirect.
     bare: HeaderMap,
-    /// Header fields with a number.
-    numbered: Vec<(HeaderName, Text)>,
-    bodies: Vec<Text>,
+    /// Header fields that differ between operations.
+    numbered: Vec<(HeaderName, Template)>,
+    bodies: Vec<Template>,
 }
 
 impl Messages {
     /// Builds the requests to one server from the settings.
-    pub(super) fn new(settings: &Settings, server: &ServerUrl) -> Result<Self, Invalid> {
+    pub(super) fn new(
+        settings: &Settings,
+        server: &ServerUrl,
+        names: &Names,
+    ) -> Result<Self, Invalid> {
         let wrong = |problem: String| Invalid::new(HEAD, format!("{problem}: correct it"));
         let method = settings.method.parse::<Method>();
         let method = method.map_err(|error| wrong(error.to_string()))?;
         let mut authority = server.authority.clone();
         let (mut headers, mut numbered) = (HeaderMap::new(), Vec::new());
         for (name, value) in fields(settings, server)? {
-            let text = Text::parse(HEAD, value.as_bytes())?;
+            let text = Template::parse(HEAD, value.as_bytes(), names, Encoding::Field)?;
             let name: HeaderName = name.parse().map_err(|error| wrong(format!("{error}")))?;
             if settings.http2 && name == HOST {
                 value.clone_into(&mut authority);
@@ -65,9 +70,10 @@ impl Messages {
         } else {
             None
         };
-        let path = Text::parse(HEAD, path(settings, server)?.as_bytes())?;
+        let path = path(settings, server)?;
+        let path = Template::parse(HEAD, path.as_bytes(), names, Encoding::Path)?;
         let fixed = path.is_fixed().then(|| {
-            uri(origin.as_ref(), &path.bytes(0))
+            uri(origin.as_ref(), &path.bytes(Values::from_number(0)))
                 .ok_or_else(|| wrong("the path contains bytes that are not allowed".to_owned()))
         });
         let mut bare = headers.clone();
@@ -82,7 +88,7 @@ impl Messages {
             headers,
             bare,
             numbered,
-            bodies: bodies(settings)?,
+            bodies: bodies(settings, names)?,
         })
     }
 
@@ -90,12 +96,18 @@ impl Messages {
         !self.bodies.is_empty()
     }
 
-    /// Returns the request of the operation with this number: the first one, or `hop`'s.
-    pub(super) fn request(&self, number: u64, hop: Option<&RedirectTarget>) -> Message {
+    /// Returns the request of the operation with these values: the first one, or `hop`'s. `cookie` is the value of its field
+    /// `Cookie`, if it is not empty.
+    pub(super) fn request(
+        &self,
+        values: Values<'_>,
+        cookie: &str,
+        hop: Option<&RedirectTarget>,
+    ) -> Message {
         let is_bare = hop.is_some_and(|hop| hop.bare);
-        let index = (number % self.bodies.len().max(1) as u64) as usize;
+        let index = (values.number % self.bodies.len().max(1) as u64) as usize;
         let body = self.bodies.get(index).filter(|_| !is_bare);
-        let body = body.map(|body| body.bytes(number));
+        let body = body.map(|body| body.bytes(values));
         let length = body.as_ref().map(Bytes::len);
         let mut request = Request::new(Full::new(body.unwrap_or_default()));
         *request.method_mut() = if is_bare && self.method != Method::HEAD {
@@ -107,8 +119,8 @@ impl Messages {
         let uri = match (hop, &self.uri) {
             (Some(hop), _) => uri(origin, hop.target().as_bytes()),
             (None, Some(uri)) => Some(uri.clone()),
-            // Only digits are inserted, so a valid path stays valid.
-            (None, None) => uri(origin, &self.path.bytes(number)),
+            // What is inserted is percent-encoded, so a valid path stays valid.
+            (None, None) => uri(origin, &self.path.bytes(values)),
         };
         *request.uri_mut() = uri.unwrap_or_default();
         let headers = request.headers_mut();
@@ -116,9 +128,12 @@ impl Messages {
         let leaves_out = |name: &HeaderName| is_bare && is_of_content(name.as_str());
         let numbered = self.numbered.iter();
         for (name, text) in numbered.filter(|(name, _)| !leaves_out(name)) {
-            if let Ok(value) = HeaderValue::from_maybe_shared(text.bytes(number)) {
+            if let Ok(value) = HeaderValue::from_maybe_shared(text.bytes(values)) {
                 headers.append(name.clone(), value);
             }
+        }
+        if let Some(cookie) = (!cookie.is_empty()).then(|| cookie.parse().ok()).flatten() {
+            headers.insert(COOKIE, cookie);
         }
         if let Some(length) = length {
             headers.insert(CONTENT_LENGTH, length.into());

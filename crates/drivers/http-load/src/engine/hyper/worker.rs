@@ -136,9 +136,11 @@ impl<'a> HyperWorker<'a> {
 
     /// Returns the next request of an operation.
     pub(super) fn message(&self, operation: &Operation, index: u32) -> Message {
-        let clients = self.clients.borrow();
+        let clients = &mut *self.clients.borrow_mut();
         let hop = clients.counters.hop(operation);
-        self.prepared(index).messages.request(operation.index, hop)
+        let messages = &self.prepared(index).messages[usize::from(operation.request)];
+        let (values, cookie) = clients.source.values(operation, index);
+        messages.request(values, cookie, hop)
     }
 
     /// Records a phase of an operation, if phases are measured and it counts.
@@ -213,8 +215,23 @@ impl AsyncHandler for HyperWorker<'_> {
     }
 
     fn timer(&self, retry: Retry, state: &mut LoopState<Retry>) {
-        if let Some(pending) = self.clients.borrow_mut().retry(retry, state) {
-            self.connect(pending);
+        let clients = &mut *self.clients.borrow_mut();
+        let waiting = retry
+            .waiting
+            .and_then(|id| self.slots.borrow_mut().get_mut(id).cloned());
+        let Some(slot) = waiting else {
+            let pending = clients.retry(retry, state);
+            return pending
+                .into_iter()
+                .for_each(|pending| self.connect(pending));
+        };
+        match clients.resume(retry, state) {
+            Some(operation) if !slot.assign(operation) => {
+                self.connect(clients.reconnect(operation, retry.owner.index));
+            }
+            Some(_) => {}
+            // A client that leaves closes its connection.
+            None => slot.end(),
         }
     }
 
@@ -222,7 +239,7 @@ impl AsyncHandler for HyperWorker<'_> {
         let clients = &mut *self.clients.borrow_mut();
         let next_connect = self.fill_pool(clients, state);
         let next_sweep = self.sweep(state.now);
-        clients.turn(state);
+        clients.turn(state)?;
         Ok(next_connect.min(next_sweep))
     }
 

@@ -20,6 +20,12 @@ pub(super) struct Connection {
     pub(super) offset: u32,
     /// Number of requests sent completely, from the first on.
     whole: u32,
+    /// The bytes of a partly sent request, if they were written for its operation.
+    #[expect(
+        clippy::box_collection,
+        reason = "of a million connections few have sent a part"
+    )]
+    pub(super) rest: Option<Box<Vec<u8>>>,
     pub(super) state: ConnectionState,
     /// True until its client's first request is answered.
     pub(super) awaiting_first_response: bool,
@@ -57,6 +63,7 @@ impl Connection {
             owner: pending.owner,
             offset: 0,
             whole: 0,
+            rest: None,
             state: ConnectionState::Connecting,
             awaiting_first_response: pending.is_first,
             first: None,
@@ -85,6 +92,11 @@ impl Connection {
             None => self.first = Some(operation),
             Some(_) => self.more.get_or_insert_default().push_back(operation),
         }
+    }
+
+    /// Returns true if its client thinks after an answer.
+    pub(super) fn is_thinking(&self) -> bool {
+        self.state == ConnectionState::Idle && !self.owner.pool
     }
 
     /// Returns the operation to be answered next.

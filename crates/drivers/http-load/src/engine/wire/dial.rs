@@ -73,7 +73,7 @@ impl<'a> WireWorker<'a> {
             .shared
             .settings
             .http2
-            .then(|| Box::new(Streams::new(self.shared.is_head())));
+            .then(|| Box::new(Streams::new(self.shared.is_head(0))));
         let mut connection = Connection::new(socket, pending, streams, began);
         if let Some(streams) = &mut connection.streams {
             streams.waiting.extend(more);

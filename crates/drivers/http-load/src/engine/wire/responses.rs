@@ -10,7 +10,7 @@ use super::connection::Connection;
 use super::{Cx, WireWorker};
 use crate::counters::CompletedResponse;
 use crate::outcome::{self, count};
-use crate::roles::clients::ConnectionState;
+use crate::roles::clients::{ConnectionState, Retry};
 
 /// Counts unread bytes on an idle connection. A server that once sent too much has answered each later request with the
 /// rest of the response before.
@@ -93,6 +93,9 @@ impl<'a> WireWorker<'a> {
         let owner = connection.owner;
         let next = if owner.pool {
             self.clients.next_waiting()
+        } else if self.clients.think(owner, now, Some(id), &mut cx.state) {
+            connection.state = ConnectionState::Idle;
+            return;
         } else {
             self.clients.next_of_client(owner, now, &mut cx.state)
         };
@@ -111,13 +114,27 @@ impl<'a> WireWorker<'a> {
             }
             // Other requests of the connection are still to be answered.
             None if connection.in_flight() > 0 => {}
-            // A client that leaves closes its connection.
-            None => {
-                if let Some(left) = cx.connections.remove(id) {
-                    self.clients.left(left.state, &mut cx.state);
-                    count_unread(left, &mut cx.buffer, &cx.state.record);
-                }
+            None => self.leave(id, cx),
+        }
+    }
+
+    /// Sends the next operation of a client that has thought, or lets it leave.
+    pub(super) fn resume(&mut self, id: Id, retry: Retry, cx: &mut Cx<'a>) {
+        let next = self.clients.resume(retry, &mut cx.state);
+        match (next, cx.connections.get_mut(id)) {
+            (Some(operation), Some(connection)) => {
+                connection.take(operation);
+                self.queue_send(id, cx);
             }
+            _ => self.leave(id, cx),
+        }
+    }
+
+    /// Closes the connection of a client that leaves.
+    fn leave(&mut self, id: Id, cx: &mut Cx<'a>) {
+        if let Some(left) = cx.connections.remove(id) {
+            self.clients.left(left.state, &mut cx.state);
+            count_unread(left, &mut cx.buffer, &cx.state.record);
         }
     }
 }

@@ -5,6 +5,7 @@ use std::io::{ErrorKind, Write as _};
 
 use load::clock;
 use load::slots::Id;
+use traffic::Values;
 
 use super::connection::Connection;
 use super::{Cx, WireWorker};
@@ -121,7 +122,7 @@ struct Receiver<'a> {
 impl http2::Sink<Exchange> for Receiver<'_> {
     fn head(&mut self, exchange: &mut Exchange, _status: u16) {
         exchange.first_byte = self.now;
-        let compares = self.shared.compares(exchange.waited.operation.index);
+        let compares = self.shared.compares(&exchange.waited.operation);
         exchange.sum = compares.then(Checksum::default);
         if let Some(captured) = &mut exchange.captured {
             captured.clear();
@@ -260,7 +261,9 @@ impl<'a> WireWorker<'a> {
             let Some(body) = blocks.body(operation.index, hop) else {
                 return;
             };
-            streams.wire.upload(stream, &body.bytes(operation.index));
+            streams
+                .wire
+                .upload(stream, &body.bytes(Values::from_number(operation.index)));
         }
     }
 

@@ -51,7 +51,7 @@ impl RedirectTable {
                 *hop = hop.next(status, location, most)?;
             }
             None => {
-                let requests = &shared.requests[index as usize % shared.requests.len()];
+                let requests = shared.requests_of(operation.request, index);
                 let first = RedirectTarget::first(&requests.target(operation.index));
                 // With {id} substituted the host is invalid, so no redirect can be same-origin.
                 let hop = first
@@ -81,7 +81,7 @@ mod tests {
     use std::time::Duration;
 
     use load::driver::Target;
-    use load::plan::{Plan, Timeline};
+    use load::plan::{Group, Plan, Timeline};
 
     use super::*;
     use crate::roles::checks::ResponseCapture;
@@ -96,7 +96,8 @@ mod tests {
             ..Settings::default()
         };
         let timeline = Timeline::new(Duration::from_secs(1), Duration::ZERO);
-        let plan = Plan::new("test", timeline, Vec::new(), settings);
+        let groups = vec![Group::new("users", 1)];
+        let plan = Plan::new("test", timeline, groups, settings);
         let target = Target::of_urls(vec!["http://127.0.0.1:1/x".to_owned()]);
         let shared = Shared::new(&plan, &target).unwrap();
         let mut captured = shared.checks.new_capture().unwrap();
@@ -106,7 +107,7 @@ mod tests {
         };
         capture.field("Location", b"y");
         let mut hops = RedirectTable::default();
-        let mut operation = Operation::new(start_of(0, 0), true);
+        let mut operation = Operation::new(start_of(0, 0), 0, true);
         for _ in 0..2 {
             let led = hops.follow(&shared, &mut operation, (302, 0), Some(&captured));
             assert_eq!((led, hops.0.len()), (Ok(true), 1));

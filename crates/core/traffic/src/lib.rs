@@ -1,0 +1,18 @@
+//! Traffic that looks real, as data and without a language: requests by weight, rows of files, templates, values of
+//! answers, and think time. It knows no protocol; a driver decides what a text is for.
+//!
+//! Everything that is random follows from the plan's seed and the number of the operation, so that a plan draws the same
+//! in each run, however many workers share it.
+
+mod capture;
+mod draw;
+mod rows;
+mod template;
+mod think;
+mod weights;
+
+pub use capture::{Capture, Origin};
+pub use rows::{RowReader, Rows};
+pub use template::{Encoding, Names, Source, Template, Values};
+pub use think::ThinkTime;
+pub use weights::Weights;

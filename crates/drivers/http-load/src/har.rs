@@ -1,0 +1,240 @@
+//! `http-load import-har`: a plan from the requests that a browser has recorded (HAR 1.2).
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use harness::failure::Failure;
+use harness::output;
+use load::net::http1::parse_field;
+use load::plan::{Group, Invalid, Plan, Timeline};
+use serde::Deserialize;
+use url::{Position, Url};
+
+use crate::mix::MOST_REQUESTS;
+use crate::settings::{PlannedRequest, Settings};
+
+/// Header fields that the driver sets, or that hold secrets or the state of one browser.
+const LEFT_OUT: [&str; 11] = [
+    "authorization",
+    "connection",
+    "content-length",
+    "cookie",
+    "host",
+    "if-modified-since",
+    "if-none-match",
+    "keep-alive",
+    "proxy-authorization",
+    "transfer-encoding",
+    "upgrade",
+];
+/// Maximum length of a name that is made from a path.
+const LONGEST_NAME: usize = 40;
+
+/// Options of the `import-har` subcommand.
+#[derive(Debug, Args)]
+pub struct HarOptions {
+    /// The recording: in the network view of a browser, "Save all as HAR"
+    file: PathBuf,
+}
+
+/// A recording.
+#[derive(Debug, Deserialize)]
+struct Recording {
+    log: Log,
+}
+
+#[derive(Debug, Deserialize)]
+struct Log {
+    entries: Vec<Entry>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Entry {
+    request: Request,
+    response: Response,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Request {
+    method: String,
+    url: String,
+    #[serde(default)]
+    headers: Vec<Field>,
+    post_data: Option<PostData>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Field {
+    name: String,
+    value: String,
+}
+
+#[derive(Debug, Deserialize)]
+struct PostData {
+    text: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Response {
+    status: u16,
+}
+
+/// Prints the plan of a recording.
+///
+/// # Errors
+/// The file is not a recording, or has no request to a server of HTTP.
+pub(crate) fn import(options: &HarOptions) -> Result<bool, Failure> {
+    let path = options.file.display().to_string();
+    let wrong = |problem: String| Invalid::new(path.clone(), problem);
+    let text = std::fs::read(&options.file)
+        .map_err(|error| wrong(format!("{error}: name a file that can be read")))?;
+    let recording: Recording = serde_json::from_slice(&text).map_err(|error| {
+        wrong(format!(
+            "is not a HAR file ({error}): save it from the network view of a browser"
+        ))
+    })?;
+    let (plan, left_out) = plan(recording).map_err(wrong)?;
+    output::print(&format!("{}\n", plan.to_toml()?.trim_end()))
+        .map_err(|error| Failure::Run(error.into()))?;
+    if let Some(note) = left_out {
+        output::note(&note);
+    }
+    Ok(true)
+}
+
+/// Builds the plan of one origin: the one with most requests. Returns a sentence about what is left out, too.
+fn plan(recording: Recording) -> Result<(Plan<Settings>, Option<String>), String> {
+    let of_http = |entry: Entry| {
+        let url = Url::parse(&entry.request.url).ok()?;
+        let is_http = matches!(url.scheme(), "http" | "https") && entry.response.status > 0;
+        is_http.then(|| (url.origin().ascii_serialization(), url, entry))
+    };
+    let entries: Vec<_> = recording
+        .log
+        .entries
+        .into_iter()
+        .filter_map(of_http)
+        .collect();
+    let count = |origin: &str| entries.iter().filter(|(other, ..)| other == origin).count();
+    let origins = entries.iter().map(|(origin, ..)| origin);
+    let origin = origins.max_by_key(|origin| count(origin));
+    let origin = origin
+        .cloned()
+        .ok_or("has no answered request over http:// or https://: record one")?;
+    let (own, all) = (count(&origin), entries.len());
+    let mut requests: Vec<PlannedRequest> = Vec::new();
+    let mut unnamed = 0;
+    for (_, url, entry) in entries.into_iter().filter(|(other, ..)| *other == origin) {
+        let request = planned(&url, entry);
+        let is_same = |known: &PlannedRequest| {
+            let (name, weight) = (known.name.clone(), known.weight);
+            let request = request.clone();
+            *known
+                == PlannedRequest {
+                    name,
+                    weight,
+                    ..request
+                }
+        };
+        match requests.iter().position(is_same) {
+            Some(known) => requests[known].weight += 1,
+            None if requests.len() == MOST_REQUESTS => unnamed += 1,
+            None => requests.push(with_own_name(request, &requests)),
+        }
+    }
+    let driver = Settings {
+        cookies: true,
+        requests,
+        ..Settings::default()
+    };
+    let timeline = Timeline::new(Duration::from_secs(60), Duration::from_secs(31));
+    let mut plan = Plan::new(
+        "recording",
+        timeline,
+        vec![Group::new("people", 10)],
+        driver,
+    );
+    plan.targets = vec![origin.clone()];
+    let mut notes = Vec::new();
+    if all > own {
+        notes.push(format!(
+            "{} requests to other servers than {origin}",
+            all - own
+        ));
+    }
+    if unnamed > 0 {
+        notes.push(format!(
+            "{unnamed} requests beyond the first {MOST_REQUESTS}"
+        ));
+    }
+    let left_out = (!notes.is_empty()).then(|| format!("left out: {}", notes.join(", and ")));
+    Ok((plan, left_out))
+}
+
+/// Returns the request of an entry. Its response may have any content: recordings of pages rarely repeat byte for byte.
+fn planned(url: &Url, entry: Entry) -> PlannedRequest {
+    let request = entry.request;
+    let fields = request
+        .headers
+        .iter()
+        .map(|field| (field.name.to_ascii_lowercase(), field));
+    let fields =
+        fields.filter(|(name, _)| !name.starts_with(':') && !LEFT_OUT.contains(&name.as_str()));
+    let lines = fields.map(|(_, field)| format!("{}: {}", field.name, field.value));
+    let headers = lines
+        .filter(|line| parse_field(line, |_| None).is_ok())
+        .collect();
+    let status = entry.response.status;
+    PlannedRequest {
+        name: name_of(url),
+        weight: 1,
+        group: None,
+        path: Some(url[Position::BeforePath..Position::AfterQuery].to_owned()),
+        headers,
+        body: request
+            .post_data
+            .and_then(|data| data.text)
+            .filter(|text| !text.is_empty()),
+        body_file: None,
+        expect_status: if status < 400 {
+            Vec::new()
+        } else {
+            vec![status]
+        },
+        expect_length: None,
+        expect_body: None,
+        any_content: true,
+        capture: Vec::new(),
+        after: None,
+        method: Some(request.method).filter(|method| method != "GET"),
+    }
+}
+
+/// Makes a name from the last parts of a path.
+fn name_of(url: &Url) -> String {
+    let letters = url.path().chars().map(|letter| {
+        if letter.is_ascii_alphanumeric() {
+            letter
+        } else {
+            '-'
+        }
+    });
+    let name: String = letters.collect();
+    let name = name.trim_matches('-');
+    let name = &name[name.len().saturating_sub(LONGEST_NAME)..];
+    match name.trim_matches('-') {
+        "" => "root".to_owned(),
+        name => name.to_owned(),
+    }
+}
+
+/// Adds a number to a name that another request has.
+fn with_own_name(request: PlannedRequest, others: &[PlannedRequest]) -> PlannedRequest {
+    let is_free = |name: &String| !others.iter().any(|other| other.name == *name);
+    let numbered = (2..).map(|number| format!("{}-{number}", request.name));
+    let mut names = std::iter::once(request.name.clone()).chain(numbered);
+    let name = names.find(is_free).expect("one of all numbers is free");
+    PlannedRequest { name, ..request }
+}
