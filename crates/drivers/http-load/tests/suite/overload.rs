@@ -115,7 +115,8 @@ fn a_server_that_becomes_slower_has_no_steady_state() {
         answer_each(stream, |_| {
             // The warm-up has 15, and each second of the load 30.
             let is_later = requests.fetch_add(1, Ordering::Relaxed) >= 125;
-            thread::sleep(Duration::from_millis(if is_later { 100 } else { 1 }));
+            // So short that requests in flight at the end are no backlog.
+            thread::sleep(Duration::from_millis(if is_later { 50 } else { 1 }));
             OK
         })
     });
