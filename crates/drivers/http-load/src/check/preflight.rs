@@ -1,5 +1,7 @@
 //! The request before the run, with its redirects.
 
+mod http2;
+
 use std::io::{ErrorKind, Read as _, Write as _};
 
 use anyhow::{Context as _, bail, ensure};
@@ -38,12 +40,10 @@ pub(crate) fn fetch(
 ) -> anyhow::Result<Sample> {
     let mut hop: Option<RedirectTarget> = None;
     loop {
-        // Over HTTP/2 the library reads the responses before the run, so that another implementation has judged them too.
-        let by_hyper = settings.engine == Engine::Hyper || settings.http2;
-        let fetched = if by_hyper {
-            hyper::fetch(settings, server, hop.as_ref())
-        } else {
-            fetch_once(settings, server, requests, hop.as_ref())
+        let fetched = match settings.engine {
+            Engine::Hyper => hyper::fetch(settings, server, hop.as_ref()),
+            _ if settings.http2 => http2::fetch(settings, server, hop.as_ref()),
+            _ => fetch_once(settings, server, requests, hop.as_ref()),
         };
         let Fetched { sample, location } = fetched?;
         if settings.follow == 0 || !is_redirect(sample.status) {
@@ -69,12 +69,8 @@ pub(crate) fn fetch(
     }
 }
 
-fn fetch_once(
-    settings: &Settings,
-    server: &ServerUrl,
-    requests: &Requests,
-    hop: Option<&RedirectTarget>,
-) -> anyhow::Result<Fetched> {
+/// Opens a connection to a server, with TLS if it uses that.
+fn connect(settings: &Settings, server: &ServerUrl) -> anyhow::Result<Socket> {
     let peer = &server.peer;
     let stream = connect_within(peer, PREFLIGHT_TIMEOUT);
     let stream = stream.map_err(|error| no_connection(peer, &error))?;
@@ -87,6 +83,32 @@ fn fetch_once(
             _ => bail!(tls::explain(tls, &error)),
         }
     }
+    Ok(stream)
+}
+
+/// Reads what the server has sent; returns 0 at its end.
+fn read(stream: &mut Socket, buffer: &mut [u8], give_up: u64) -> anyhow::Result<usize> {
+    loop {
+        // A server that sends single bytes slowly never hits the read timeout, and would never finish.
+        ensure!(clock::now() < give_up, TIMED_OUT);
+        match stream.read(buffer) {
+            Ok(length) => return Ok(length),
+            Err(error) => match error.kind() {
+                ErrorKind::Interrupted => {}
+                ErrorKind::WouldBlock | ErrorKind::TimedOut => bail!(TIMED_OUT),
+                _ => bail!("the connection ended before the response ({error}): {IS_IT_HTTP}"),
+            },
+        }
+    }
+}
+
+fn fetch_once(
+    settings: &Settings,
+    server: &ServerUrl,
+    requests: &Requests,
+    hop: Option<&RedirectTarget>,
+) -> anyhow::Result<Fetched> {
+    let mut stream = connect(settings, server)?;
     let mut room = Vec::new();
     let asked = RequestInfo {
         head: settings.method == "HEAD",
@@ -100,16 +122,7 @@ fn fetch_once(
     let mut first: Option<Vec<u8>> = None;
     let give_up = clock::now() + PREFLIGHT_TIMEOUT.as_nanos() as u64;
     let answer = loop {
-        // A server that sends single bytes slowly never hits the read timeout, and would never finish.
-        ensure!(clock::now() < give_up, TIMED_OUT);
-        let length = match stream.read(&mut buffer) {
-            Ok(length) => length,
-            Err(error) => match error.kind() {
-                ErrorKind::Interrupted => continue,
-                ErrorKind::WouldBlock | ErrorKind::TimedOut => bail!(TIMED_OUT),
-                _ => bail!("the connection ended before the response ({error}): {IS_IT_HTTP}"),
-            },
-        };
+        let length = read(&mut stream, &mut buffer, give_up)?;
         let piece = &buffer[..length];
         first.get_or_insert_with(|| piece[..length.min(MAX_QUOTED)].to_vec());
         let done = match length {

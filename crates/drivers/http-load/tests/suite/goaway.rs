@@ -146,6 +146,28 @@ fn a_refused_stream_is_repeated_once_and_the_connection_goes_on() {
     }
 }
 
+#[test]
+fn a_stream_that_is_not_answered_in_time_fails_alone_and_the_connection_goes_on() {
+    let each_second: Reply = |out, id| match id % 4 {
+        1 => answer(out, id),
+        _ => Ok(()),
+    };
+    for engine in ENGINES {
+        let address = peer::serve(move |stream| converse(stream, usize::MAX / 2, 0, each_second));
+        let url = format!("http://{address}/");
+        let driver = format!("engine = \"{engine}\"\nhttp2 = true\ntimeout = \"100ms\"");
+        let result = run_users(1, 6, &driver, &[&url]);
+        // A busy machine may be late for others too.
+        let timeouts = result["errors"]["timeout"].as_u64();
+        assert!(timeouts >= Some(3), "{engine}: {}", result["errors"]);
+        let sums = (
+            result.operations("ok") + timeouts.unwrap_or(0),
+            result.count("opened"),
+        );
+        assert_eq!(sums, (6, 1), "{engine}: {}", result["errors"]);
+    }
+}
+
 /// A server that ends a connection in two steps (RFC 9113 §6.8): it announces the end, answers what it has, and then
 /// names the last request that it took.
 #[test]
