@@ -1,4 +1,4 @@
-//! What the server sends: frames, whole or in pieces.
+//! The receiving side: frames, whole or in pieces.
 
 use super::frame::{self, Fault, FrameHead, MAX_PAYLOAD, code, flag, kind, setting};
 use super::response::{Head, OpenBlock};
