@@ -236,7 +236,8 @@ fn streams_are_counted_each() {
             100 * secure::CONTENT.len() as u64
         );
         assert_eq!(server.requests(), 100);
-        assert!(server.most_at_once() > 1, "{}", server.most_at_once());
+        // More than one on each connection.
+        assert!(server.most_at_once() > 2, "{}", server.most_at_once());
         let tally = put(settings, rate(500.0, 60), &server.url("localhost"));
         assert!(adds_up(&tally));
         assert_eq!(
