@@ -27,15 +27,14 @@ pub(crate) fn client(
     server.tls.then(client).transpose()
 }
 
-/// Explains why a handshake failed, and what to do.
-pub(crate) fn explain(client: &TlsClient, error: &io::Error) -> String {
+/// Explains why a handshake with this server failed, and what to do.
+pub(crate) fn explain(name: &str, error: &io::Error) -> String {
     let remedy = match tls_error(error) {
         Some(rustls::Error::AlertReceived(AlertDescription::NoApplicationProtocol)) => {
             "the server does not support this version of HTTP: add or leave out --http2"
         }
         _ => remedy(error, "check that the port uses TLS, or write http://"),
     };
-    let name = client.name.to_str();
     let problem = describe(error);
     format!("the TLS handshake with {name} failed ({problem}): {remedy}")
 }

@@ -1,5 +1,7 @@
 //! The request before the run, with its redirects.
 
+mod http2;
+
 use std::io::{ErrorKind, Read as _, Write as _};
 
 use anyhow::{Context as _, bail, ensure};
@@ -41,12 +43,10 @@ pub(crate) fn fetch(
 ) -> anyhow::Result<Fetched> {
     let mut hop: Option<RedirectTarget> = None;
     loop {
-        // Over HTTP/2 the library reads the responses before the run, so that another implementation has judged them too.
-        let by_hyper = settings.engine == Engine::Hyper || settings.http2;
-        let fetched = if by_hyper {
-            hyper::fetch(settings, server, names, (values, cookie), hop.as_ref())?
-        } else {
-            fetch_once(settings, server, requests, (values, cookie), hop.as_ref())?
+        let fetched = match settings.engine {
+            Engine::Hyper => hyper::fetch(settings, server, names, (values, cookie), hop.as_ref())?,
+            _ if settings.http2 => http2::fetch(settings, server, hop.as_ref())?,
+            _ => fetch_once(settings, server, requests, (values, cookie), hop.as_ref())?,
         };
         let (status, location) = (fetched.sample.status, fetched.location());
         if settings.follow == 0 || !is_redirect(status) {
@@ -68,6 +68,46 @@ pub(crate) fn fetch(
     }
 }
 
+/// Opens a connection to a server, with TLS if it uses that.
+fn connect(settings: &Settings, server: &ServerUrl) -> anyhow::Result<Socket> {
+    let peer = &server.peer;
+    let stream = connect_within(peer, PREFLIGHT_TIMEOUT);
+    let stream = stream.map_err(|error| no_connection(peer, &error))?;
+    let tls = tls::client(server, settings)?;
+    let mut stream = Socket::new(stream, tls.as_ref())?;
+    if let Err(error) = stream.complete_handshake() {
+        match error.kind() {
+            ErrorKind::WouldBlock | ErrorKind::TimedOut => bail!(TIMED_OUT),
+            _ if error.raw_os_error().is_some() => bail!(no_connection(peer, &error)),
+            _ => bail!(tls::explain(&server.host, &error)),
+        }
+    }
+    Ok(stream)
+}
+
+/// Reads what the server has sent; returns 0 at its end.
+fn read(
+    server: &ServerUrl,
+    stream: &mut Socket,
+    buffer: &mut [u8],
+    give_up: u64,
+) -> anyhow::Result<usize> {
+    loop {
+        // A server that sends single bytes slowly never hits the read timeout, and would never finish.
+        ensure!(clock::now() < give_up, TIMED_OUT);
+        match stream.read(buffer) {
+            Ok(length) => return Ok(length),
+            Err(error) => match error.kind() {
+                ErrorKind::Interrupted => {}
+                ErrorKind::WouldBlock | ErrorKind::TimedOut => bail!(TIMED_OUT),
+                // With TLS 1.3, a server refuses a client's certificate after the handshake.
+                _ if tls_error(&error).is_some() => bail!(tls::explain(&server.host, &error)),
+                _ => bail!("the connection ended before the response ({error}): {IS_IT_HTTP}"),
+            },
+        }
+    }
+}
+
 fn fetch_once(
     settings: &Settings,
     server: &ServerUrl,
@@ -75,18 +115,7 @@ fn fetch_once(
     (values, cookie): (Values<'_>, &str),
     hop: Option<&RedirectTarget>,
 ) -> anyhow::Result<Fetched> {
-    let peer = &server.peer;
-    let stream = connect_within(peer, PREFLIGHT_TIMEOUT);
-    let stream = stream.map_err(|error| no_connection(peer, &error))?;
-    let tls = tls::client(server, settings)?;
-    let mut stream = Socket::new(stream, tls.as_ref())?;
-    if let (Err(error), Some(tls)) = (stream.complete_handshake(), &tls) {
-        match error.kind() {
-            ErrorKind::WouldBlock | ErrorKind::TimedOut => bail!(TIMED_OUT),
-            _ if error.raw_os_error().is_some() => bail!(no_connection(peer, &error)),
-            _ => bail!(tls::explain(tls, &error)),
-        }
-    }
+    let mut stream = connect(settings, server)?;
     let mut room = Vec::new();
     let asked = RequestInfo {
         head: settings.method == "HEAD",
@@ -99,20 +128,7 @@ fn fetch_once(
     let mut first: Option<Vec<u8>> = None;
     let give_up = clock::now() + PREFLIGHT_TIMEOUT.as_nanos() as u64;
     let answer = loop {
-        // A server that sends single bytes slowly never hits the read timeout, and would never finish.
-        ensure!(clock::now() < give_up, TIMED_OUT);
-        let length = match stream.read(&mut buffer) {
-            Ok(length) => length,
-            Err(error) => match error.kind() {
-                ErrorKind::Interrupted => continue,
-                ErrorKind::WouldBlock | ErrorKind::TimedOut => bail!(TIMED_OUT),
-                _ => match &tls {
-                    // With TLS 1.3, a server refuses a client's certificate after the handshake.
-                    Some(tls) if tls_error(&error).is_some() => bail!(tls::explain(tls, &error)),
-                    _ => bail!("the connection ended before the response ({error}): {IS_IT_HTTP}"),
-                },
-            },
-        };
+        let length = read(server, &mut stream, &mut buffer, give_up)?;
         let piece = &buffer[..length];
         first.get_or_insert_with(|| piece[..length.min(MAX_QUOTED)].to_vec());
         let done = match length {

@@ -41,7 +41,7 @@ mod streams;
 use connection::Connection;
 use delay::BatchDelay;
 
-/// What is prepared for a server: TLS, and the requests of HTTP/2.
+/// The TLS of a server, and the requests of HTTP/2 to it.
 #[derive(Debug)]
 pub(crate) struct Prepared {
     tls: Option<TlsClient>,

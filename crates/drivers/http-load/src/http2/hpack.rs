@@ -16,7 +16,7 @@ use super::frame::Fault;
 
 /// The size of the dynamic table in bytes (§4.2), which is not changed here.
 pub(super) const TABLE_SIZE: usize = 4096;
-/// What an entry counts beyond its name and value (§4.1).
+/// The size of an entry beyond its name and value (§4.1).
 const OVERHEAD: usize = 32;
 /// The most entries that the table can hold: after as many new ones, no older one is left.
 const MOST_ENTRIES: usize = TABLE_SIZE / OVERHEAD;

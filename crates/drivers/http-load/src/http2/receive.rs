@@ -1,4 +1,4 @@
-//! What the server sends: frames, whole or in pieces.
+//! The receiving side: frames, whole or in pieces.
 
 use super::frame::{self, Fault, FrameHead, MAX_PAYLOAD, code, flag, kind, setting};
 use super::response::{Head, OpenBlock};
@@ -115,12 +115,10 @@ impl<T> Connection<T> {
         if head.length > MAX_PAYLOAD {
             return Err(Fault::FrameSize);
         }
-        let continues = self.block.as_ref().map(|block| block.stream);
-        let is_continuation = head.kind == kind::CONTINUATION;
-        let fits = match continues {
-            Some(stream) => is_continuation && head.stream == stream,
-            None => !is_continuation,
-        };
+        let fits = self
+            .block
+            .as_ref()
+            .is_none_or(|block| head.kind == kind::CONTINUATION && head.stream == block.stream);
         let begins = self.has_settings || head.kind == kind::SETTINGS && !head.has(flag::ACK);
         if fits && begins {
             Ok(Some(head))

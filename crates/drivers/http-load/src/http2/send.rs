@@ -1,4 +1,4 @@
-//! What the client sends: requests, and their bodies as far as the windows allow.
+//! The sending side: requests, and their bodies as far as the windows allow.
 
 use traffic::Values;
 

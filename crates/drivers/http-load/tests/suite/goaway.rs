@@ -17,7 +17,7 @@ use crate::frames::{
     DATA, END_HEADERS, END_STREAM, HEADERS, RST_STREAM, begin, frame, goaway, next_request,
 };
 use crate::program::{PROGRAM, adds_up, program, run_users, started_of};
-use crate::scenarios::{put, users};
+use crate::scenarios::{put, rate, users};
 use crate::servers::ENGINES;
 
 /// Answers a request with status 200, index 8 of the static table (RFC 7541 appendix A), and a body.
@@ -146,6 +146,28 @@ fn a_refused_stream_is_repeated_once_and_the_connection_goes_on() {
     }
 }
 
+#[test]
+fn a_stream_that_is_not_answered_in_time_fails_alone_and_the_connection_goes_on() {
+    let each_second: Reply = |out, id| match id % 4 {
+        1 => answer(out, id),
+        _ => Ok(()),
+    };
+    for engine in ENGINES {
+        let address = peer::serve(move |stream| converse(stream, usize::MAX / 2, 0, each_second));
+        let url = format!("http://{address}/");
+        let driver = format!("engine = \"{engine}\"\nhttp2 = true\ntimeout = \"100ms\"");
+        let result = run_users(1, 6, &driver, &[&url]);
+        // A busy machine may be late for others too.
+        let timeouts = result["errors"]["timeout"].as_u64();
+        assert!(timeouts >= Some(3), "{engine}: {}", result["errors"]);
+        let sums = (
+            result.operations("ok") + timeouts.unwrap_or(0),
+            result.count("opened"),
+        );
+        assert_eq!(sums, (6, 1), "{engine}: {}", result["errors"]);
+    }
+}
+
 /// A server that ends a connection in two steps (RFC 9113 §6.8): it announces the end, answers what it has, and then
 /// names the last request that it took.
 #[test]
@@ -173,6 +195,28 @@ fn a_goaway_in_two_steps_loses_nothing() {
         tally.counts,
         tally.errors
     );
+}
+
+#[test]
+fn an_idle_connection_that_a_goaway_ends_is_not_lost() {
+    let address = peer::serve(|mut stream: TcpStream| {
+        begin(&mut stream)?;
+        let id = next_request(&mut stream)?;
+        answer(&mut stream, id)?;
+        stream.write_all(&goaway(id))?;
+        stream.shutdown(Shutdown::Write)?;
+        io::copy(&mut stream, &mut io::sink()).map(drop)
+    });
+    let settings = Settings {
+        http2: true,
+        connections: 1,
+        ..Settings::default()
+    };
+    let tally = put(settings, rate(200.0, 10), &format!("http://{address}/"));
+    let counts = [OK, "lost"].map(|name| tally.counted(name));
+    assert_eq!(counts, [10, 0], "{:?} {:?}", tally.counts, tally.errors);
+    // The load may end before the last one.
+    assert!(tally.counted("closed") >= 9, "{:?}", tally.counts);
 }
 
 /// An nginx that ends each connection after some requests, over either version of HTTP.

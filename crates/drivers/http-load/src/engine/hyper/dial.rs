@@ -71,7 +71,7 @@ pub(super) async fn open(
         .await;
     let stream = stream.map_err(|error| match error.raw_os_error() {
         Some(_) => ConnectError::Socket(error),
-        None => ConnectError::Tls(tls::explain(tls, &error)),
+        None => ConnectError::Tls(tls::explain(&tls.name.to_str(), &error)),
     })?;
     if http2 && stream.get_ref().1.alpn_protocol() != Some(H2) {
         return Err(ConnectError::Tls(tls::NO_HTTP2.to_owned()));

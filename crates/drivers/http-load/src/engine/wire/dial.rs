@@ -115,7 +115,8 @@ impl<'a> WireWorker<'a> {
                 self.end(id, outcome::broken(&error), cx);
             }
             Err(error) => {
-                self.shared.log_once(&tls::explain(tls, &error));
+                self.shared
+                    .log_once(&tls::explain(&tls.name.to_str(), &error));
                 self.end(id, outcome::TLS, cx);
             }
         }
