@@ -19,7 +19,7 @@ use tokio::net::{TcpStream, UnixStream};
 use crate::counts::{Counter, Counts};
 use crate::fair_queue::FairQueue;
 
-/// What all connections of a worker use. One pointer to it keeps an idle connection small.
+/// State that all connections of a worker use. One pointer to it keeps an idle connection small.
 #[derive(Debug)]
 pub(crate) struct Common {
     /// The clock of the worker, which counts ticks: connections read it without a system call.

@@ -9,7 +9,8 @@ use std::task::{Context, Poll, Waker};
 use tokio::sync::Notify;
 use tokio::task::yield_now;
 
-/// Number of pieces sent between two polls of the sockets. A piece of 64 KiB takes about 30 µs to read and write.
+/// Number of pieces sent between two polls of the sockets. A piece of 64 KiB takes about 30 µs to read and write,
+/// one of 1 MiB that the kernel sends about 90 µs.
 const AT_ONCE: usize = 4;
 
 /// The queue of one worker. Clones share it.

@@ -92,7 +92,7 @@ impl Facts {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NotServed {
     Failed(StatusCode),
-    /// It names a folder, without the slash at its end.
+    /// The path names a folder, without the slash at its end.
     IsFolder,
 }
 

@@ -82,3 +82,40 @@ fn a_preface_that_comes_in_pieces_is_one() {
         405
     );
 }
+
+#[test]
+fn every_protocol_has_ranges_and_heads_without_bodies() {
+    let daemon = Daemon::start(&["--workers", "1", "--https-port", "0"]);
+    let http = format!("http://{}", daemon.http);
+    let https = format!("https://localhost:{}", daemon.https.unwrap().port());
+    for (version, base) in [
+        ("--http1.1", &http),
+        ("--http2-prior-knowledge", &http),
+        ("--http1.1", &https),
+        ("--http2", &https),
+    ] {
+        let facts = [
+            "--insecure",
+            "--output",
+            "/dev/null",
+            version,
+            "--write-out",
+        ];
+        let written = "%{http_code} %{size_download} %header{content-range}";
+        for (option, path, wanted) in [
+            (
+                "--range=5-99999",
+                "100kb.txt",
+                "206 99995 bytes 5-99999/102400",
+            ),
+            ("--head", "fault/chunked", "200 0 "),
+            ("--head", "fault/status/404", "404 0 "),
+            ("--head", "echo", "200 0 "),
+        ] {
+            let url = format!("{base}/{path}");
+            let option = option.split('=').collect::<Vec<_>>();
+            let found = curl(&[&facts[..], &[written], &option, &[&url]].concat());
+            assert_eq!(found, wanted, "{version} {url}");
+        }
+    }
+}
