@@ -54,8 +54,14 @@ const FOREIGN: &[(&str, &str)] = &[
         "-T",
         "use -H 'Content-Type: …', or for a time limit --timeout",
     ),
-    ("-C", "use -H 'Cookie: …'"),
-    ("--cookie", "use -H 'Cookie: …'"),
+    (
+        "-C",
+        "use -H 'Cookie: …', or --cookies to keep those that the server sends",
+    ),
+    (
+        "--cookie",
+        "use -H 'Cookie: …', or --cookies to keep those that the server sends",
+    ),
     (
         "-p",
         "use --method POST --body-file FILE, or for parallel connections -c",
@@ -70,7 +76,7 @@ const FOREIGN: &[(&str, &str)] = &[
     ),
     (
         "--script",
-        "there are no scripts: use --check, --header, --body-file, or {id} in the path",
+        "there are no scripts: use --check, --header, --rows, or a plan with several requests",
     ),
     ("--host", "use -H 'Host: …'"),
     ("--cpus", "use --threads"),
@@ -183,7 +189,7 @@ impl DriverCli for HttpLoad {
                 "-q" if is_number => "hides the progress here: for a rate, use --rate",
                 "-s" if is_number => "is a stage here: for a time limit, use --timeout",
                 "-s" if value.ends_with(".lua") => {
-                    "is a stage here, and there are no scripts: use --check, --header, --body-file, or {id} in the path"
+                    "is a stage here, and there are no scripts: use --check, --header, --rows, or a plan with several requests"
                 }
                 _ => continue,
             };

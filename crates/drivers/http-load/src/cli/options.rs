@@ -34,8 +34,8 @@ pub(super) struct LoadOptions {
         value_name = "N"
     )]
     connections: Option<u64>,
-    /// Vary the number of clients in stages, evenly to USERS within each DURATION. The first begins at 0; each client has
-    /// its own connection. Repeatable
+    /// Vary the number of clients, to USERS within each DURATION. It changes evenly, and the first stage begins at 0; each
+    /// client has its own connection. Repeatable
     #[arg(long, short, value_name = "DURATION:USERS[,…]", value_delimiter = ',', value_parser = parse_stage)]
     #[arg(conflicts_with_all = ["rate_stage", "duration", "rate", "keep_open", "connections"])]
     stage: Vec<PlannedStage>,

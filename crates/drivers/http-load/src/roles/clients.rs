@@ -247,7 +247,7 @@ impl<'a> Clients<'a> {
     }
 
     /// Lets a client think after an answer at `now`; its connection, the entry `waiting`, waits. Returns false if the client
-    /// does not think, so that it goes on at once. A client whose think time lasts beyond the end leaves.
+    /// does not think, so that it goes on at once.
     #[inline]
     pub(crate) fn think(
         &self,
@@ -269,15 +269,14 @@ impl<'a> Clients<'a> {
         let Some(pause_ns) = self.pause_ns(owner) else {
             return false;
         };
-        let due = Some(now + pause_ns).filter(|due| *due < state.phases.end);
-        if let Some(until) = due {
-            let timer = Retry {
-                owner,
-                due,
-                waiting,
-            };
-            state.timers.set(until, timer);
-        }
+        // A client that thinks beyond the end leaves then: the load lasts until the end.
+        let until = (now + pause_ns).min(state.phases.end);
+        let timer = Retry {
+            owner,
+            due: Some(until),
+            waiting,
+        };
+        state.timers.set(until, timer);
         true
     }
 
@@ -369,7 +368,8 @@ impl<'a> Clients<'a> {
                 let backoff = u64::from(connection.failed) * RETRY_BACKOFF_NS;
                 let pause = self.pause_ns(connection.owner);
                 let until = now + pause.unwrap_or(0).max(backoff);
-                if until < state.phases.end {
+                let until = pause.map_or(until, |_| until.min(state.phases.end));
+                if pause.is_some() || until < state.phases.end {
                     let retry = Retry {
                         owner: connection.owner,
                         due: pause.map(|_| until),

@@ -354,9 +354,8 @@ fn a_token_from_setup_is_there_for_all_requests_at_a_rate_too() {
     }
 }
 
-/// The pauses of clients end at different times, however short the run is.
 #[test]
-fn a_run_does_not_wait_for_pauses_after_its_end() {
+fn a_run_lasts_as_long_as_planned_however_long_clients_pause() {
     let server = well();
     let driver = "think = \"1h\"";
     let result = run_plan(
@@ -375,6 +374,7 @@ fn a_run_does_not_wait_for_pauses_after_its_end() {
         (result.operations("ok"), result.operations("unfinished")),
         (2, 0)
     );
+    // It does not end before, either: rates are of the planned time.
     let wall = Duration::from_secs_f64(result["wall_s"].as_f64().unwrap());
-    assert!(wall < Duration::from_secs(20), "{wall:?}");
+    assert!((300..20_000).contains(&wall.as_millis()), "{wall:?}");
 }

@@ -62,9 +62,10 @@ fn folder() -> tempfile::TempDir {
 /// they parse what stands before.
 fn problem(call: &Call, folder: &Path) -> Option<String> {
     let (name, arguments) = program(&call.words)?;
-    let is_command = arguments
-        .first()
-        .is_some_and(|word| word.chars().all(|letter| letter.is_ascii_lowercase()));
+    let is_command = arguments.first().is_some_and(|word| {
+        let mut letters = word.split('-').flat_map(str::chars);
+        !word.starts_with('-') && letters.all(|letter| letter.is_ascii_lowercase())
+    });
     let parse = if is_driver(name) && !is_command {
         "--print-plan"
     } else {
