@@ -33,7 +33,8 @@ const RESPONSES: &str = "Responses";
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
-    /// Choose the HTTP implementation: wire, which costs less CPU, or the library hyper; auto is wire
+    /// Choose the HTTP implementation: wire, which costs less CPU, or the library hyper. auto is wire, but for requests over
+    /// HTTP/2 that differ between operations by more than {id}
     #[arg(long, help_heading = CONNECTIONS, value_enum, default_value = "auto")]
     pub engine: Engine,
     /// Number of connections for the groups with a rate, opened before they are needed.
@@ -209,10 +210,10 @@ pub struct Settings {
 )]
 #[serde(rename_all = "lowercase")]
 pub enum Engine {
-    /// The cheapest engine that supports the settings, which is `wire`.
+    /// The cheapest engine that supports the settings.
     #[default]
     Auto,
-    /// The driver's own event loop for HTTP/1.1 and HTTP/2, with and without TLS.
+    /// The driver's own event loop: HTTP/1.1, and one request over HTTP/2, with and without TLS.
     Wire,
     /// The hyper library: HTTP/1.1 and HTTP/2, with and without TLS.
     Hyper,

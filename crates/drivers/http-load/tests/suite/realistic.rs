@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::time::Duration;
 
+use harness_testing::program::Program;
 use harness_testing::result::ResultFile;
 use tempfile::NamedTempFile;
 
-use crate::program::{program, run_plan};
+use crate::program::{PROGRAM, program, run_plan};
 use crate::scripted::{Scripted, Step};
+use crate::secure::{Secure, Spoken};
 use crate::servers::{ENGINES, OK, answers, send, url, well};
 
 mod har;
@@ -65,6 +67,36 @@ fn file(end: &str, content: &str) -> NamedTempFile {
     let mut file = tempfile::Builder::new().suffix(end).tempfile().unwrap();
     file.write_all(content.as_bytes()).unwrap();
     file
+}
+
+/// The engine `wire` has the header blocks of one request.
+#[test]
+fn over_http2_the_library_sends_what_differs_between_operations() {
+    let (server, folder) = (Secure::start(Spoken::Http2), tempfile::tempdir().unwrap());
+    let rows = folder.path().join("rows.csv");
+    std::fs::write(&rows, "user\nana\nbo\n").unwrap();
+    let url = server.url("localhost");
+    let load = [
+        "--http2",
+        "--path",
+        "/{{user}}",
+        "-c",
+        "2",
+        "-n",
+        "10",
+        "-q",
+        &url,
+        "--rows",
+    ];
+    let call = |more: &[&str]| {
+        let program = Program::new(PROGRAM).args(load).args([&rows]);
+        program.args(more)
+    };
+    let run = call(&[]).run();
+    assert_eq!(run.result["operations"]["ok"], 10, "{}", run.stderr);
+    assert_eq!(run.result["plan"]["driver"]["engine"], "hyper");
+    let problem = ["driver.engine (--engine)", "over HTTP/2", "--engine hyper"];
+    call(&["--engine", "wire"]).refused(2, &problem);
 }
 
 #[test]

@@ -198,3 +198,14 @@ fn answer(path: &str) -> Response<Full<Bytes>> {
     answer.headers_mut().insert(LOCATION, location);
     answer
 }
+
+/// Reads until the end of a request without a body, and returns its head.
+pub(crate) fn request(connection: &mut impl io::Read) -> io::Result<String> {
+    let mut seen = Vec::new();
+    while !seen.ends_with(b"\r\n\r\n") {
+        let mut byte = [0];
+        connection.read_exact(&mut byte)?;
+        seen.push(byte[0]);
+    }
+    Ok(String::from_utf8_lossy(&seen).into_owned())
+}

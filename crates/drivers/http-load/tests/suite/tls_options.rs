@@ -1,6 +1,6 @@
 //! The options of a connection: the client's own certificate, versions of TLS, full handshakes, other addresses.
 
-use std::io::{self, Write as _};
+use std::io::Write as _;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
@@ -9,7 +9,7 @@ use harness_testing::program::Program;
 use rustls::{HandshakeKind, ProtocolVersion};
 
 use crate::program::PROGRAM;
-use crate::secure::serve_with;
+use crate::secure::{request, serve_with};
 use crate::servers::OK;
 
 /// A connection of a client, as the server saw it.
@@ -64,17 +64,6 @@ impl Server {
     fn seen(&self) -> Vec<Seen> {
         self.seen.lock().unwrap().clone()
     }
-}
-
-/// Reads until the end of a request without a body, and returns its head.
-fn request(connection: &mut impl io::Read) -> io::Result<String> {
-    let mut seen = Vec::new();
-    while !seen.ends_with(b"\r\n\r\n") {
-        let mut byte = [0];
-        connection.read_exact(&mut byte)?;
-        seen.push(byte[0]);
-    }
-    Ok(String::from_utf8_lossy(&seen).into_owned())
 }
 
 fn program(url: &str, options: &[&str]) -> Program {

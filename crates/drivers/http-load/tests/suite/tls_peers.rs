@@ -8,23 +8,12 @@ use load::recorder::OK;
 use rustls::{ServerConnection, StreamOwned};
 
 use crate::scenarios::{ENGINES, adds_up, errors, failed, put, users};
-use crate::secure::serve_by;
+use crate::secure::{request, serve_by};
 use crate::servers::OK as ANSWER;
 
 type Connection = StreamOwned<ServerConnection, TcpStream>;
 
 const REQUESTS: u64 = 4;
-
-/// Reads until the end of a request without a body.
-fn request(connection: &mut Connection) -> io::Result<()> {
-    let mut seen = Vec::new();
-    while !seen.ends_with(b"\r\n\r\n") {
-        let mut byte = [0];
-        connection.read_exact(&mut byte)?;
-        seen.extend_from_slice(&byte);
-    }
-    Ok(())
-}
 
 /// Sends four requests of one client to a server; expects one outcome of all with each engine.
 #[track_caller]
