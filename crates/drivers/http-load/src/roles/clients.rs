@@ -256,16 +256,6 @@ impl<'a> Clients<'a> {
         waiting: Option<Id>,
         state: &mut LoopState<Retry>,
     ) -> bool {
-        self.think.is_some() && self.pause(owner, now, waiting, state)
-    }
-
-    fn pause(
-        &self,
-        owner: Owner,
-        now: u64,
-        waiting: Option<Id>,
-        state: &mut LoopState<Retry>,
-    ) -> bool {
         let Some(pause_ns) = self.pause_ns(owner) else {
             return false;
         };

@@ -67,7 +67,7 @@ impl<'a> RequestSource<'a> {
     }
 
     /// Returns the bytes of an operation's next request over the connection with this index. Bytes that differ between
-    /// operations are written anew by each call, with the next row: who sends only a part of them keeps the rest.
+    /// operations are written again by each call, with the next row: who sends only a part of them keeps the rest.
     #[inline]
     pub(crate) fn bytes(
         &mut self,
