@@ -113,7 +113,8 @@ fn daemons(
             }
         };
         let serves = daemon.serves.join(", ");
-        let services: Vec<&str> = daemon.services.keys().map(String::as_str).collect();
+        let services = daemon.services.keys().chain(&daemon.behind);
+        let services: Vec<&str> = services.map(String::as_str).collect();
         let services = match services.as_slice() {
             [] => String::new(),
             services => format!("; it needs {}", services.join(", ")),

@@ -71,11 +71,11 @@ impl Project {
         if let Some(driver) = by_folder {
             return Ok(driver);
         }
-        let serves = |name: &String, protocol: &String| {
-            Manifest::load(&self.root, name).is_ok_and(|daemon| daemon.serves.contains(protocol))
+        let serves = |name: &String, driver: &KnownDriver| {
+            Manifest::load(&self.root, name)
+                .is_ok_and(|daemon| daemon.serves.iter().any(|name| driver.speaks(name)))
         };
-        let all_serve =
-            |driver: &&KnownDriver| daemons.iter().all(|name| serves(name, &driver.protocol));
+        let all_serve = |driver: &&KnownDriver| daemons.iter().all(|name| serves(name, driver));
         let fitting: Vec<&KnownDriver> = self.drivers.iter().filter(all_serve).collect();
         match fitting.as_slice() {
             [driver] if !daemons.is_empty() => Ok(driver),
@@ -113,7 +113,7 @@ impl Project {
     ) -> anyhow::Result<()> {
         let protocol = &driver.protocol;
         let daemons = manifest::list(&self.root)?;
-        let serves = |manifest: &Manifest| manifest.serves.contains(protocol);
+        let serves = |manifest: &Manifest| manifest.serves.iter().any(|name| driver.speaks(name));
         let misfit = names.iter().find_map(|name| {
             let (_, manifest) = daemons.iter().find(|(known, _)| known == name)?;
             (!serves(manifest)).then_some((name, manifest))
@@ -237,11 +237,18 @@ mod tests {
 
     fn project(drivers: &[(&str, &str)]) -> (tempfile::TempDir, Project) {
         let root = tempfile::tempdir().unwrap();
-        std::fs::create_dir_all(root.path().join("daemons/d")).unwrap();
-        std::fs::write(root.path().join("daemons/d/daemon.toml"), DAEMON).unwrap();
+        for (name, manifest) in [
+            ("d", DAEMON),
+            ("other", &DAEMON.replace("fdpass", "more-http")),
+        ] {
+            let folder = root.path().join("daemons").join(name);
+            std::fs::create_dir_all(&folder).unwrap();
+            std::fs::write(folder.join("daemon.toml"), manifest).unwrap();
+        }
         let drivers = drivers.iter().map(|(name, protocol)| KnownDriver {
             name: (*name).to_owned(),
             protocol: (*protocol).to_owned(),
+            also: vec![format!("more-{protocol}")],
             about: String::new(),
             sources: None,
         });
@@ -265,6 +272,12 @@ mod tests {
         assert_eq!(name("configs/http/a.toml", &[]).unwrap(), "http-load");
         assert_eq!(name("configs/http/deep/a.toml", &[]).unwrap(), "http-load");
         assert_eq!(name("mine.toml", &["d"]).unwrap(), "fdpass-gen");
+        assert_eq!(name("mine.toml", &["other"]).unwrap(), "http-load");
+        let serve = |driver: usize| {
+            let named = ["other".to_owned()];
+            project.require_protocol(&named, &project.drivers[driver])
+        };
+        assert!(serve(1).is_ok() && serve(0).is_err());
         let named =
             |protocol| project.driver_of(Path::new("configs/http/a.toml"), Some(protocol), &[]);
         assert_eq!(named("fdpass").unwrap().name, "fdpass-gen");

@@ -127,6 +127,7 @@ fn sample(option: &Arg) -> &'static str {
         "KEY=VALUE" => "KEY=7",
         "BOOL" => "false",
         "DURATION" => "7s",
+        "DISTRIBUTION" => "poisson",
         "FILE" => concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"),
         "SHARE" => "0.7",
         _ => "7",

@@ -481,7 +481,7 @@ fn subject<D: Driver>(
             }
             let name = common.name.as_ref().unwrap_or(daemon);
             let prepared =
-                launcher::prepare(&launcher::root()?, daemon, &D::SPEC.protocol, common.quiet)?;
+                launcher::prepare(&launcher::root()?, daemon, D::serves(plan), common.quiet)?;
             Ok(Subject::Launched {
                 prepared: Box::new(prepared),
                 name: name.clone(),

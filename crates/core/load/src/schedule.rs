@@ -1,17 +1,16 @@
 //! Computes when operations are due: pure functions of a plan, as nanoseconds since the run's origin.
 
+mod arrival;
 mod curve;
 mod drawn;
 mod users;
 
-use std::fmt;
 use std::time::Duration;
 
-use rand::rngs::StdRng;
-use rand::{RngExt, SeedableRng};
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use arrival::RandomArrivals;
+pub use arrival::{Arrival, Shape};
 use curve::Curve;
 use drawn::RandomOffsets;
 use users::Users;
@@ -42,7 +41,7 @@ enum Rule {
     /// Operation k is due when the curve has made k operations due.
     Constant(Curve),
     /// Operation k is due when the curve reaches the sum of the first k + 1 draws.
-    Poisson(Box<Poisson>),
+    Random(Box<RandomArrivals>),
     /// Each worker starts at its own random time.
     RandomOffsets(RandomOffsets),
     /// The curve gives the number of users at each time.
@@ -88,28 +87,6 @@ impl Share {
     }
 }
 
-/// The distribution of open-loop starts.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, clap::ValueEnum, JsonSchema,
-)]
-#[serde(rename_all = "lowercase")]
-pub enum Arrival {
-    /// Evenly: the gap is the inverse of the rate.
-    #[default]
-    Constant,
-    /// Like independent users: the gaps are exponentially distributed.
-    Poisson,
-}
-
-impl fmt::Display for Arrival {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(match self {
-            Self::Constant => "constant",
-            Self::Poisson => "poisson",
-        })
-    }
-}
-
 /// A piece of a rate curve: operations per second change linearly from `from` to `to`. Rates are finite and not below
 /// 0.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -148,28 +125,24 @@ impl Schedule {
     /// Creates an open loop: a rate that goes through `stages`, and ends with them.
     ///
     /// With constant arrivals, operation k is due when the rate, integrated over time, reaches k. It is computed from
-    /// k, so that nothing drifts. With Poisson arrivals, it is due when the integral reaches the k-th arrival of a
-    /// unit Poisson process drawn from `seed`. Every share draws all arrivals and keeps its own. (The draws need the
+    /// k, so that nothing drifts. With random arrivals, it is due when the integral reaches the k-th arrival of a
+    /// process of rate 1 drawn from `seed`. Every share draws all arrivals and keeps its own. (The draws need the
     /// same `rand` and the same libm on all machines, which the same binary on the same distribution has.)
     #[must_use]
     pub fn rate(stages: &[Stage], arrival: Arrival, seed: u64, share: Share) -> Self {
         let curve = Curve::new(stages);
         let rule = match arrival {
             Arrival::Constant => Rule::Constant(curve),
-            Arrival::Poisson => Rule::Poisson(Box::new(Poisson::new(curve, seed))),
+            random => Rule::Random(Box::new(RandomArrivals::new(random, curve, seed))),
         };
         Self::new(rule, u64::MAX, share)
     }
 
     /// Returns the time before the end of `stages` in which perhaps no operation is due: one is due in it with constant
-    /// arrivals, and ten on average with Poisson arrivals, where the chance of none is e⁻¹⁰.
+    /// arrivals, and so many on average with random ones that the chance of none is about e⁻¹⁰.
     #[must_use]
     pub fn idle_tail(stages: &[Stage], arrival: Arrival) -> Duration {
-        let due = match arrival {
-            Arrival::Constant => 1.0,
-            Arrival::Poisson => 10.0,
-        };
-        Duration::from_nanos(Curve::new(stages).last(due))
+        Duration::from_nanos(Curve::new(stages).last(arrival.longest_gap()))
     }
 
     /// Creates a closed loop: worker j begins at `ramp * j / workers`. Its later operations are not on any schedule
@@ -261,7 +234,7 @@ impl Schedule {
     pub fn has_fixed_number(&self) -> bool {
         match &self.rule {
             Rule::Spread { .. } => true,
-            Rule::Constant(_) | Rule::Poisson(_) => self.limit < u64::MAX,
+            Rule::Constant(_) | Rule::Random(_) => self.limit < u64::MAX,
             Rule::RandomOffsets(drawn) => !drawn.is_closed() && drawn.ops < u64::MAX,
             Rule::Closed { .. } | Rule::Users(_) => false,
         }
@@ -306,7 +279,7 @@ impl Iterator for Schedule {
                 workers, over_ns, ..
             } => proportion(*over_ns, index, *workers),
             Rule::Constant(curve) => curve.when(index as f64)?,
-            Rule::Poisson(poisson) => poisson.when(index)?,
+            Rule::Random(arrivals) => arrivals.when(index)?,
             Rule::RandomOffsets(drawn) => return drawn.next(),
             Rule::Users(users) => return users.next(),
         };
@@ -326,37 +299,4 @@ fn proportion(over: u64, index: u64, of: u64) -> u64 {
 
 fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
-}
-
-/// A unit Poisson process, stretched to a curve.
-#[derive(Debug)]
-struct Poisson {
-    curve: Curve,
-    random: StdRng,
-    /// Sum of the draws.
-    sum: f64,
-    /// Number of draws.
-    drawn: u64,
-}
-
-impl Poisson {
-    fn new(curve: Curve, seed: u64) -> Self {
-        Self {
-            curve,
-            random: StdRng::seed_from_u64(seed),
-            sum: 0.0,
-            drawn: 0,
-        }
-    }
-
-    /// Returns when operation `index` is due, after drawing the earlier operations of other shares.
-    fn when(&mut self, index: u64) -> Option<u64> {
-        while self.drawn <= index {
-            // 1 - u is in (0, 1], so that the logarithm is finite.
-            let uniform: f64 = self.random.random();
-            self.sum -= (1.0 - uniform).ln();
-            self.drawn += 1;
-        }
-        self.curve.when(self.sum)
-    }
 }

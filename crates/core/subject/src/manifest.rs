@@ -18,7 +18,7 @@ pub use project::{file, list, names, root_of};
 pub use roots::{
     Root, Roots, built_programs, cache, find_plan, find_root, install_command, installed_program,
 };
-pub use service::Service;
+pub use service::{BEHIND, Service};
 
 use placeholders::Phase;
 
@@ -75,6 +75,9 @@ pub struct Manifest {
     /// The way in which it is stopped.
     #[serde(default)]
     pub stop: Stop,
+    /// The daemon behind it, such as the one that a front passes requests to. It is started once, before the first
+    /// instance, from its own manifest; its names are `{behind.port}` and so on.
+    pub behind: Option<String>,
     /// The servers that it needs, by name. All of its instances share them.
     #[serde(default)]
     pub services: BTreeMap<String, Service>,
@@ -231,6 +234,10 @@ impl Manifest {
             return Err(wrong(file, "program", problem, remedy));
         }
         for (name, service) in &self.services {
+            if name == BEHIND {
+                let problem = format!("`{BEHIND}` means the daemon of the key `behind`");
+                return Err(wrong(file, "services", problem, "use another name"));
+            }
             if !placeholders::is_identifier(name) {
                 let problem = format!("`{name}` is not a name");
                 let remedy = "use letters, digits and `_`, and begin with a letter: its placeholders are called {name.port} and so on";
@@ -579,6 +586,18 @@ mod tests {
             (
                 REDIS.replace("services.redis", "services.my-redis"),
                 vec!["`services`: `my-redis` is not a name", "digits and `_`"],
+            ),
+            (
+                REDIS.replace("services.redis", "services.behind"),
+                vec!["`services`: `behind` means", "use another name"],
+            ),
+            (
+                "env = { A = '{behind.sock}' }\nbehind = 'other'\n".to_owned(),
+                vec!["`env`: unknown placeholder {behind.sock}", "{behind.port9}"],
+            ),
+            (
+                "env = { A = '{behind.port}' }\n".to_owned(),
+                vec!["`env`: unknown placeholder {behind.port}"],
             ),
             (
                 format!("{REDIS}url = 'redis://'"),

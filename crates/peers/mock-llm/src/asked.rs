@@ -13,7 +13,15 @@ struct Body {
     _messages: Vec<IgnoredAny>,
     #[serde(default)]
     stream: bool,
+    #[serde(default)]
+    stream_options: StreamOptions,
     test_pattern: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct StreamOptions {
+    #[serde(default)]
+    include_usage: bool,
 }
 
 /// A valid request.
@@ -22,6 +30,8 @@ pub(crate) struct ChatRequest {
     pub(crate) model: String,
     /// The pattern of the request; `None` for the server's own.
     pub(crate) pattern: Option<Pattern>,
+    /// True if the number of tokens is asked for: `stream_options.include_usage`.
+    pub(crate) with_usage: bool,
     /// The body as it was received.
     pub(crate) body: String,
 }
@@ -38,6 +48,7 @@ impl ChatRequest {
         Ok(Self {
             model: read.model.unwrap_or_else(|| "mock".to_owned()),
             pattern,
+            with_usage: read.stream_options.include_usage,
             body: String::from_utf8_lossy(body).into_owned(),
         })
     }

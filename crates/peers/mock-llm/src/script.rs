@@ -17,6 +17,9 @@ use crate::pattern::Pattern;
 /// Delay before a connection is reset, so that sent data can be read: a reset discards it.
 const BEFORE_RESET: Duration = Duration::from_millis(50);
 
+/// The length of each prompt in tokens, as the answer reports it.
+const PROMPT_TOKENS: u32 = 4;
+
 /// A step of a body.
 enum Step {
     /// Waits; the connection flushes meanwhile.
@@ -135,7 +138,14 @@ fn steps(
         }))
     };
     let opening = chunk(json!({"role": "assistant", "content": ""}), None);
-    let ending = ending(pattern, &chunk);
+    let usage = request.with_usage.then(|| {
+        let completion = pattern.contents(tokens);
+        let total = completion + PROMPT_TOKENS;
+        json!({"choices": [], "usage": {
+            "prompt_tokens": PROMPT_TOKENS, "completion_tokens": completion, "total_tokens": total,
+        }})
+    });
+    let ending = ending(pattern, &chunk, usage);
     let text = request.body;
     let contents = (0..pattern.contents(tokens)).flat_map(move |index| {
         let content = match pattern {
@@ -155,7 +165,11 @@ fn steps(
 }
 
 /// Returns the steps after the last content.
-fn ending(pattern: Pattern, chunk: &impl Fn(Value, Option<&str>) -> Bytes) -> Vec<Step> {
+fn ending(
+    pattern: Pattern,
+    chunk: &impl Fn(Value, Option<&str>) -> Bytes,
+    usage: Option<Value>,
+) -> Vec<Step> {
     let finish = |reason| Step::Send(chunk(json!({}), Some(reason)));
     let done = || Step::Send(event("[DONE]"));
     match pattern {
@@ -173,7 +187,11 @@ fn ending(pattern: Pattern, chunk: &impl Fn(Value, Option<&str>) -> Bytes) -> Ve
             let usage = quirky_event(&usage);
             vec![finish("stop"), Step::Send(usage), done()]
         }
-        _ => vec![finish("stop"), done()],
+        _ => {
+            let usage = usage.map(|usage| Step::Send(event(&usage.to_string())));
+            let whole = [finish("stop")].into_iter().chain(usage);
+            whole.chain([done()]).collect()
+        }
     }
 }
 

@@ -81,6 +81,16 @@ impl<S: Default> Connections<S> {
         self.slots.remove(id)
     }
 
+    /// Closes this end of a connection that another process has too, so that the system would go on to report it.
+    pub(crate) fn release(&mut self, id: Id) {
+        if let Some(connection) = self.slots.remove(id)
+            && connection.is_watched
+        {
+            // Not watched any more is all that is wanted.
+            let _ = self.reactor.unwatch(&connection.socket);
+        }
+    }
+
     /// Watches a connection, unless it is closed or watched already.
     pub(crate) fn watch(&mut self, id: Id) -> io::Result<()> {
         match self.slots.get_mut(id) {

@@ -1,7 +1,7 @@
 //! HTTP/1.1 without TLS: the three files that all servers of the project have.
 
 use load::slots::Id;
-use memchr::memmem::Finder;
+use memchr::memmem::{self, Finder};
 
 use crate::connections::Connections;
 use crate::server::{Malformed, Protocol, Taken};
@@ -20,7 +20,6 @@ const FIELDS: usize = 64;
 pub(crate) struct Http {
     /// The responses for the files, and the one for all other paths.
     responses: Vec<Response>,
-    end_of_head: Finder<'static>,
     close: Finder<'static>,
 }
 
@@ -58,7 +57,6 @@ impl Http {
             .map(|(_, length)| Response::new("200 OK", *length));
         Self {
             responses: files.chain([Response::new("404 Not Found", 0)]).collect(),
-            end_of_head: Finder::new("\r\n\r\n"),
             close: Finder::new("onnection: close\r\n"),
         }
     }
@@ -69,20 +67,15 @@ impl Protocol for Http {
     type Request = Request;
 
     fn take(&mut self, (): &mut (), input: &[u8]) -> Result<Option<Taken<Request>>, Malformed> {
-        let Some(end) = self.end_of_head.find(input) else {
+        let Some((head, bytes)) = request_length(input)? else {
             return Ok(None);
         };
-        let head = &input[..end + 4];
+        let head = &input[..head];
         let mut words = head.splitn(3, |byte| *byte == b' ');
         let (method, path) = (words.next(), words.next());
-        let body = match method {
-            Some(b"GET" | b"HEAD") => 0,
-            _ => body_length(head)?,
-        };
         let file = FILES
             .iter()
             .position(|(name, _)| path == Some(name.as_bytes()));
-        let bytes = head.len() + body;
         let request = Request {
             response: file.unwrap_or(FILES.len()),
             is_head: method == Some(b"HEAD"),
@@ -100,6 +93,21 @@ impl Protocol for Http {
         }
         id
     }
+}
+
+/// Returns the lengths of the head of a request and of all of it, once the head is complete.
+pub(crate) fn request_length(input: &[u8]) -> Result<Option<(usize, usize)>, Malformed> {
+    let Some(end) = memmem::find(input, b"\r\n\r\n") else {
+        return Ok(None);
+    };
+    let head = end + 4;
+    let has_body = !input.starts_with(b"GET ") && !input.starts_with(b"HEAD ");
+    let body = if has_body {
+        body_length(&input[..head])?
+    } else {
+        0
+    };
+    Ok(Some((head, head + body)))
 }
 
 /// Returns the length of the body of a request. One in chunks is not supported.

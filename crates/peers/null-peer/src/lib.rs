@@ -3,9 +3,12 @@
 //!
 //! They are instruments and not subjects: one thread, no limits, and only the requests that the drivers send. The broker
 //! of AMQP is a crate of its own, [`null_broker`].
+//!
+//! One serves nothing itself: the front, through which clients of HTTP reach a streaming daemon.
 
 mod connections;
 mod fdpass;
+mod front;
 mod http;
 mod issue;
 mod listener;
@@ -19,7 +22,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use fdpass_client::handoff::SocketType;
+use fdpass_client::handoff::{HandoffEndpoint, SocketType};
 use load::driver::Cancellation;
 use null_broker::{Mode, Script};
 pub use peer_kit::delays::{Delays, Stall};
@@ -78,6 +81,14 @@ impl Peer {
             SocketType::Auto | SocketType::Seqpacket => rustix::net::SocketType::SEQPACKET,
         };
         Self::with(Listener::unix(path, kind)?, fdpass::Fdpass::new(events))
+    }
+
+    /// Listens for HTTP clients, and hands them over to a streaming daemon.
+    ///
+    /// # Errors
+    /// The address cannot be listened on.
+    pub fn front(address: SocketAddr, daemon: HandoffEndpoint) -> io::Result<Self> {
+        Self::with(Listener::tcp(address)?, front::Front::new(daemon))
     }
 
     /// Listens for clients of AMQP.

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use fdpass_client::handoff::{DEFAULT_MESSAGES, SocketType};
+use fdpass_client::handoff::{DEFAULT_MESSAGES, HandoffEndpoint, SocketType};
 use harness::cli::exit_with;
 use harness::failure::Failure;
 use harness::output;
@@ -52,6 +52,14 @@ enum Protocol {
         /// Send this many events on each stream
         #[arg(long, value_name = "N", default_value_t = DEFAULT_MESSAGES, env = "DAEMON_MESSAGE_COUNT")]
         messages: u32,
+    },
+    /// Hand HTTP/1.1 clients over to a streaming daemon, which answers them; the body of a request is the payload
+    Front {
+        #[command(flatten)]
+        address: Address,
+        /// Hand over at this Unix socket, which the daemon listens on
+        #[arg(long, value_name = "PATH")]
+        socket: PathBuf,
     },
     /// Serve AMQP 0-9-1 with a minimal broker
     Amqp {
@@ -116,6 +124,10 @@ impl Protocol {
             Self::Presence(address) => on(address, Peer::presence(address.listen)),
             Self::Amqp { address, mode } => on(address, Peer::amqp(address.listen, *mode)),
             Self::Issue(socket) => at(socket, Peer::issue(&socket.socket)),
+            Self::Front { address, socket } => {
+                let daemon = HandoffEndpoint::new(socket, SocketType::Auto)?;
+                on(address, Peer::front(address.listen, daemon))
+            }
             Self::Fdpass {
                 socket,
                 socket_type,

@@ -14,8 +14,8 @@ use super::refuse;
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Load")]
 pub(super) struct CommonLoad {
-    /// Choose how the starts of a rate are distributed [default: constant]
-    #[arg(long, value_enum)]
+    /// Distribute the starts of a rate evenly (constant), as independent users (poisson) or in bursts (gamma:0.25) [default: constant]
+    #[arg(long, value_name = "DISTRIBUTION")]
     arrival: Option<Arrival>,
     /// Apply the load for this long before measuring; it is not counted [default: 0s]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]

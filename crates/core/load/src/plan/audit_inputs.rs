@@ -5,7 +5,7 @@ use std::time::Duration;
 use measure::result::{AuditInputs, PlannedPhases, RateStep, StagedGroup};
 
 use super::{Group, Plan, PlannedStage};
-use crate::schedule::{Arrival, Schedule};
+use crate::schedule::Schedule;
 
 /// Fewest steps of a rate that make a curve.
 const FEWEST_STEPS: usize = 3;
@@ -62,7 +62,7 @@ impl<D> Plan<D> {
                         from_s,
                         to_s: end,
                         per_s: stage.to,
-                        is_random: group.arrival == Arrival::Poisson,
+                        dispersion: group.arrival.dispersion(),
                     }),
                     _ => {}
                 }
@@ -227,6 +227,7 @@ impl Group {
 mod tests {
     use super::super::Timeline;
     use super::*;
+    use crate::schedule::Arrival;
 
     const fn s(seconds: u64) -> Duration {
         Duration::from_secs(seconds)

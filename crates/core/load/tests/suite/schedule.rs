@@ -232,6 +232,32 @@ fn poisson_gaps_have_the_mean_and_the_variance_of_an_exponential_distribution() 
 }
 
 #[test]
+fn bursts_have_the_mean_and_the_variance_of_a_gamma_distribution() {
+    for (shape, variance) in [(0.25, 4.0), (1.0, 1.0), (4.0, 0.25)] {
+        let arrival = format!("gamma:{shape}").parse().unwrap();
+        let stages = steady(1000.0, seconds(100));
+        let dues = times(Schedule::rate(&stages, arrival, 7, Share::ALL));
+        let gaps = dues.windows(2).map(|pair| (pair[1] - pair[0]) as f64 / 1e6);
+        let (count, sum, squares) = gaps.fold((0.0, 0.0, 0.0), |(count, sum, squares), gap| {
+            (count + 1.0, sum + gap, squares + gap * gap)
+        });
+        let mean: f64 = sum / count;
+        let found = squares / count - mean * mean;
+        // Four standard errors at n = 100,000; the variance has √((6/shape + 2)/n), as a share of itself.
+        let error = 4.0 / 100_000f64.sqrt();
+        assert!(
+            (mean - 1.0).abs() < error * f64::sqrt(variance),
+            "{shape}: mean {mean} ms"
+        );
+        let slack = variance * error * f64::sqrt(6.0 / shape + 2.0);
+        assert!(
+            (found - variance).abs() < slack,
+            "{shape}: variance {found} ms²"
+        );
+    }
+}
+
+#[test]
 fn poisson_arrivals_follow_the_curve() {
     let climb = [Stage {
         from: 0.0,
@@ -343,7 +369,11 @@ prop_compose! {
 }
 
 fn arrival() -> impl Strategy<Value = Arrival> {
-    prop_oneof![Just(Arrival::Constant), Just(Arrival::Poisson)]
+    prop_oneof![
+        Just(Arrival::Constant),
+        Just(Arrival::Poisson),
+        Just("gamma:0.25".parse().unwrap())
+    ]
 }
 
 fn merged(shares: impl Iterator<Item = Schedule>) -> Vec<Due> {

@@ -70,11 +70,7 @@ impl RunResult {
         let values = headline.map(|series| values(&rows, &series.name)).next();
         let at = |share| values.as_ref()?.quantile(share);
         let has_objectives = self.objectives().next().is_some();
-        let slack = if planned.is_random {
-            DEVIATIONS * due.sqrt()
-        } else {
-            EDGES
-        };
+        let slack = (DEVIATIONS * (planned.dispersion * due).sqrt()).max(EDGES);
         let is_short = served + slack.max((1.0 - MIN_SERVED) * due) < due;
         let short = is_short.then(|| {
             let share = units::share(100.0 * served / due);

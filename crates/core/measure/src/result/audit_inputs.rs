@@ -91,8 +91,9 @@ pub struct RateStep {
     pub to_s: f64,
     /// Operations due per second.
     pub per_s: f64,
-    /// True if arrivals are random, so that their number varies.
-    pub is_random: bool,
+    /// The variance of the number of arrivals as a share of their mean: 0 if they are even, 1 for independent users.
+    #[serde(default)]
+    pub dispersion: f64,
 }
 
 /// The phase in which connections are opened before the load. The seconds of a run count from the start of this phase.

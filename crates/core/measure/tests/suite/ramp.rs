@@ -28,7 +28,7 @@ fn run(steps: &[(f64, u64, u64)], objectives: &[&str]) -> RunResult {
             from_s,
             to_s: from_s + STEP_S as f64,
             per_s: *offered,
-            is_random: false,
+            dispersion: 0.0,
         });
         for second in 0..STEP_S {
             let is_first = second == 0;
@@ -116,7 +116,7 @@ fn constant_and_random_arrivals_may_differ_by_chance_from_the_planned_number() {
     );
     let mut random = run(&steps(27), &[]);
     for step in &mut random.audit_inputs.steps {
-        step.is_random = true;
+        step.dispersion = 1.0;
     }
     let screen = terminal::render(&suite(vec![random]), &Options::default());
     assert_contains(&screen, &["not reached: 30.0/s"]);

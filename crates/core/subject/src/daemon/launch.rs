@@ -20,7 +20,7 @@ use super::scratch;
 use super::{Daemon, DaemonError, Endpoint, environment, tool};
 use crate::cpus;
 use crate::host::ControlGroups;
-use crate::manifest::{Probe, placeholders};
+use crate::manifest::{BEHIND, Probe, placeholders};
 use crate::prometheus;
 use load::net::ports::ReservedPort;
 use measure::isolation::CpuList;
@@ -388,6 +388,8 @@ impl Run<'_> {
     fn expand(&self, text: &str) -> String {
         placeholders::expand(text, |name| match name.split_once('.') {
             Some((service, of_service)) => {
+                let behind = self.prepared.manifest.behind.as_deref();
+                let service = behind.filter(|_| service == BEHIND).unwrap_or(service);
                 let mut services = self.services.iter();
                 let service = services.find(|daemon| daemon.name() == service)?;
                 service.value(of_service)

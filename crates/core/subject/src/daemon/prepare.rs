@@ -15,7 +15,7 @@ use super::process_name::ProcessName;
 use super::step::{self, Step};
 use super::{environment, tool};
 use crate::manifest::placeholders::{self, Phase};
-use crate::manifest::{self, Manifest, Root, Roots};
+use crate::manifest::{self, BEHIND, Manifest, ManifestError, Root, Roots};
 use load::clock;
 use load::trust;
 
@@ -59,10 +59,12 @@ impl Prepared {
     ) -> Result<Self, DaemonError> {
         let mut prepared = Self::from_manifest(roots, name, find(roots, name, serves)?)?;
         prepared.require_tools()?;
-        if prepared.paths.root.is_built() {
-            prepared.require_build()?
-        } else {
-            prepared.build(on_step)?
+        for daemon in prepared.daemons() {
+            if daemon.paths.root.is_built() {
+                daemon.require_build()?
+            } else {
+                daemon.build_own(on_step)?
+            }
         }
         prepared.version = prepared.read_version();
         for service in &mut prepared.services {
@@ -88,12 +90,37 @@ impl Prepared {
             let service = service.to_manifest(name, &manifest);
             Self::from_parts(daemon.with_service(name), service, paths.clone())
         });
-        let services = services.collect::<Result<_, _>>()?;
+        let behind = manifest.behind.iter();
+        let behind = behind.map(|other| Self::behind(roots, &daemon, other));
+        let services = behind.chain(services).collect::<Result<_, _>>()?;
         let prepared = Self::from_parts(daemon, manifest, paths)?;
         Ok(Self {
             services,
             ..prepared
         })
+    }
+
+    /// Creates the daemon `other` as a service of the one in front of it.
+    fn behind(roots: &Roots, front: &ProcessName, other: &str) -> Result<Self, DaemonError> {
+        let manifest = Manifest::load(roots, other)?;
+        if manifest.behind.is_some() || !manifest.services.is_empty() {
+            return Err(DaemonError::BadManifest(ManifestError {
+                file: manifest::file(roots, front.daemon()),
+                key: Some(BEHIND.to_owned()),
+                problem: format!("`{other}` needs another server itself"),
+                remedy: "name a daemon without services and without a daemon behind it".to_owned(),
+            }));
+        }
+        Ok(Self {
+            name: front.with_service(other),
+            ..Self::from_manifest(roots, other, manifest)?
+        })
+    }
+
+    /// Returns the daemon, and the one behind it, which has a build of its own.
+    fn daemons(&self) -> impl Iterator<Item = &Self> {
+        let has_own_build = |service: &&Self| service.paths.build != self.paths.build;
+        std::iter::once(self).chain(self.services.iter().filter(has_own_build))
     }
 
     /// Creates a daemon without services, or a service.
@@ -273,8 +300,14 @@ impl Prepared {
             .collect()
     }
 
-    /// Runs the commands of its build. The file [`BUILT`] then says that they have succeeded.
+    /// Builds the daemon, and the one behind it.
     pub(super) fn build(&self, on_step: &mut dyn FnMut(&Step<'_>)) -> Result<(), DaemonError> {
+        self.daemons()
+            .try_for_each(|daemon| daemon.build_own(on_step))
+    }
+
+    /// Runs the commands of its build. The file [`BUILT`] then says that they have succeeded.
+    fn build_own(&self, on_step: &mut dyn FnMut(&Step<'_>)) -> Result<(), DaemonError> {
         let commands = self.build_commands();
         if commands.is_empty() {
             return Ok(());

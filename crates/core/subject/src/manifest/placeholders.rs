@@ -14,7 +14,7 @@ pub(crate) enum Phase {
 
 const ALWAYS: [&str; 4] = ["build", "target", "root", "dir"];
 const RUN_ONLY: [&str; 3] = ["socket", "scratch", "listen"];
-const MOST_PORTS: usize = 9;
+pub(super) const MOST_PORTS: usize = 9;
 
 /// Returns the index of a port's name: `port` is 0, `port2` is 1, and so on.
 pub(crate) fn port_index(name: &str) -> Option<usize> {

@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{Manifest, Ready, Stop};
+use super::{Manifest, Ready, Stop, placeholders};
+
+/// The name before the dot in the placeholders of the daemon that a manifest's key `behind` names.
+pub const BEHIND: &str = "behind";
 
 /// A server that a daemon needs. A run starts it once, before the first instance of the daemon.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
@@ -53,24 +56,34 @@ impl Service {
             metrics: None,
             counters: Vec::new(),
             stop: self.stop,
+            behind: None,
             services: BTreeMap::new(),
         }
     }
 }
 
 impl Manifest {
-    /// Returns the placeholders of its services, such as `redis.port`: those that have a value.
+    /// Returns the placeholders of its services, such as `redis.port`: those that have a value. The ones of the daemon
+    /// behind it are all known here: its manifest is another file.
     pub(crate) fn service_placeholders(&self) -> Vec<String> {
-        let of_service = |(name, service): (&String, &Service)| -> Vec<String> {
+        let of_service = |(name, service): (&String, &Service)| {
             let service = service.to_manifest(name, self);
-            let ports = (1..=service.ports()).map(|number| match number {
-                1 => "port".to_owned(),
-                number => format!("port{number}"),
-            });
-            let socket = service.has_socket().then(|| "socket".to_owned());
-            let own = ports.chain(socket).chain(["scratch".to_owned()]);
-            own.map(|own| format!("{name}.{own}")).collect()
+            names_of(name, service.ports(), service.has_socket())
         };
-        self.services.iter().flat_map(of_service).collect()
+        let behind = self.behind.iter();
+        let behind = behind.flat_map(|_| names_of(BEHIND, placeholders::MOST_PORTS, true));
+        let services = self.services.iter().flat_map(of_service);
+        services.chain(behind).collect()
     }
+}
+
+/// Returns the placeholders of a service.
+fn names_of(name: &str, ports: usize, has_socket: bool) -> Vec<String> {
+    let ports = (1..=ports).map(|number| match number {
+        1 => "port".to_owned(),
+        number => format!("port{number}"),
+    });
+    let socket = has_socket.then(|| "socket".to_owned());
+    let own = ports.chain(socket).chain(["scratch".to_owned()]);
+    own.map(|own| format!("{name}.{own}")).collect()
 }

@@ -76,6 +76,58 @@ async fn a_daemon_that_is_launched_alone_has_its_own_service_and_stops_it() {
     assert!(!scratch.exists());
 }
 
+/// A daemon that another one stands in front of, with a build of its own.
+const BACKEND: &str = "build = [['sh', '-c', 'echo built >{build}/product']]\n\
+    version = ['echo', 'backend 3']\n\
+    run = ['sh', '-c', 'cat {build}/product; pwd; echo up {socket} {port}; exec sleep 1000']\n\
+    ready = { line = 'up', timeout = '60s' }\n";
+
+#[tokio::test]
+async fn the_daemon_behind_is_built_and_started_from_its_own_manifest() {
+    let front = script("echo {behind.socket} {behind.port}; echo ready; exec sleep 1000");
+    let project = Project::with("front", &format!("{front}behind = 'backend'\n"));
+    project.add("backend", BACKEND);
+    let daemon = project.start("front").await.unwrap();
+    let [backend] = daemon.services() else {
+        panic!("{daemon:?}")
+    };
+    assert_eq!(backend.name(), "backend");
+    assert_eq!(backend.version(), Some("backend 3"));
+    let lines = backend.last_lines(3);
+    let (before, given) = lines.split_once("up ").unwrap();
+    let folder = project.dir("backend");
+    assert_eq!(before, format!("built\n{}\n", folder.display()));
+    assert_eq!(first_line(&daemon), given.trim());
+}
+
+#[tokio::test]
+async fn a_wrong_daemon_behind_is_named_with_the_remedy() {
+    let front = |behind: &str| format!("{}behind = '{behind}'\n", script("echo ready"));
+    let project = Project::with("front", &front("front"));
+    project.add("missing", &front("nothing"));
+    project.add("user", &user());
+    project.add("above", &front("user"));
+    for (name, words) in [
+        (
+            "front",
+            [
+                "`front` needs another server itself",
+                "without a daemon behind",
+            ],
+        ),
+        (
+            "above",
+            ["`user` needs another server itself", "without services"],
+        ),
+        ("missing", ["daemons/nothing/daemon.toml", "cannot be read"]),
+    ] {
+        let error = project.prepare(name).unwrap_err().to_string();
+        for word in words {
+            assert!(error.contains(word), "{word:?} is not in: {error}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn several_instances_share_a_service_that_ends_with_the_last_of_them() {
     let project = Project::with("user", &user());

@@ -53,8 +53,13 @@ impl Drop for Process {
 }
 
 /// Sends a chat request and reads the whole response, including an error.
-fn ask(mut server: impl Read + Write, pattern: &str) -> String {
-    let body = format!(r#"{{"messages":[],"stream":true,"test_pattern":"{pattern}"}}"#);
+fn ask(server: impl Read + Write, pattern: &str) -> String {
+    ask_with(server, &format!(r#""test_pattern":"{pattern}""#))
+}
+
+/// Sends a chat request with a key of its own.
+fn ask_with(mut server: impl Read + Write, key: &str) -> String {
+    let body = format!(r#"{{"messages":[],"stream":true,{key}}}"#);
     let length = body.len();
     write!(
         server,
@@ -99,6 +104,16 @@ fn each_pattern_ends_as_its_name_says() {
     assert!(ask(server.tcp(), "plain").starts_with("HTTP/1.1 200 "));
     assert!(ask(server.tcp(), "no-such-pattern").starts_with("HTTP/1.1 400 "));
     assert!(ask(server.tcp(), "finish-length").contains(r#""finish_reason":"length""#));
+}
+
+#[test]
+fn tokens_are_reported_to_who_asks_for_them() {
+    let server = Process::start(&["--listen", "127.0.0.1:0"]);
+    let asked = ask_with(server.tcp(), r#""stream_options":{"include_usage":true}"#);
+    let (_, end) = asked.rsplit_once("data: {\"choices\":[],").unwrap();
+    assert!(end.contains(r#""completion_tokens":3"#), "{end}");
+    assert!(end.contains("data: [DONE]"), "{end}");
+    assert!(!ask(server.tcp(), "plain").contains("usage"));
 }
 
 #[test]
