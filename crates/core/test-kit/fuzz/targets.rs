@@ -14,6 +14,7 @@ const CRATES: &[(&str, &[Target])] = &[
     ("amqp-client", amqp_client::fuzz::TARGETS),
     ("amqp-perftest", amqp_perftest::fuzz::TARGETS),
     ("broker-daemon", broker_daemon::fuzz::TARGETS),
+    ("event-stream", event_stream::fuzz::TARGETS),
     ("fdpass-client", fdpass_client::fuzz::TARGETS),
     ("harness", harness::fuzz::TARGETS),
     ("http-daemon", http_daemon::fuzz::TARGETS),

@@ -2,6 +2,7 @@
 
 use load::recorder::Recorder;
 
+use crate::events::StreamEnd;
 use crate::outcome::count;
 use crate::roles::checks::counters::CheckCounters;
 use crate::roles::checks::{Captured, ResponseView};
@@ -26,6 +27,8 @@ pub(crate) struct CompletedResponse {
     pub(crate) first_byte: u64,
     /// Time of its last byte.
     pub(crate) now: u64,
+    /// The end of its event stream, if the plan wants streams.
+    pub(crate) stream: Option<StreamEnd>,
 }
 
 /// The redirects and checks of the responses of one worker.
@@ -96,6 +99,7 @@ impl<'a> ResponseCounters<'a> {
             ),
             Err(error) => Some(error.kind()),
         };
+        let kind = kind.or_else(|| answered.stream?.fault);
         let kind = kind.or_else(|| source.learn(operation, answered.index, captured));
         self.redirects.forget(operation);
         if counted {
@@ -103,8 +107,9 @@ impl<'a> ResponseCounters<'a> {
         }
         let response = answered.now - operation.at;
         match kind {
-            None => record.ok_with(
+            None => record.ok_meeting(
                 counted,
+                answered.stream.is_none_or(|stream| stream.meets),
                 [
                     (RESPONSE, response),
                     (SERVICE, answered.now - operation.sent),
@@ -112,6 +117,9 @@ impl<'a> ResponseCounters<'a> {
             ),
             Some(kind) if counted => record.error(kind),
             Some(kind) => record.error_of_warmup(kind),
+        }
+        if let Some(stream) = answered.stream.filter(|_| kind.is_none()) {
+            stream.count(counted, record);
         }
         match shared.named(operation.request) {
             Some(named) if kind.is_none() && counted => record.value(named.series, response),

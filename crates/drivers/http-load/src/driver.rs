@@ -80,7 +80,7 @@ impl Driver for HttpLoad {
                 reuses_connections: settings.keep_alive,
                 ..inputs
             },
-            objective_series: vec![spec::RESPONSE, spec::SERVICE],
+            objective_series: objective_series(settings),
             longest: settings.timeout,
             opening,
             busy_waits: settings.pacing == Pacing::Spin,
@@ -91,6 +91,7 @@ impl Driver for HttpLoad {
     fn uses_series(&self, series: Series) -> bool {
         match series {
             spec::TLS => self.shared.servers.iter().any(|server| server.tls),
+            spec::FIRST_EVENT | spec::GAP => self.shared.settings.events,
             spec::BLOCKED | spec::SENDING | spec::WAITING | spec::RECEIVING => {
                 self.shared.settings.phases
             }
@@ -136,7 +137,9 @@ impl Driver for HttpLoad {
         }
         let mut client = FirstClient::new(shared);
         shared.set_values(client.set_up()?);
-        let answer = client.check()?.map(Into::into);
+        // Of a stream only the beginning was read.
+        let answer = client.check()?.filter(|_| !shared.settings.events);
+        let answer = answer.map(Into::into);
         let contents = shared.contents.iter();
         let contents = contents.map(|content| (content.length(), content.body.get().copied()));
         let learned = Learned {
@@ -173,6 +176,16 @@ impl Driver for HttpLoad {
             Prepared::Wire(servers) => wire::work(&self.shared, servers, worker),
         }
     }
+}
+
+/// Returns the series that objectives may be set on.
+fn objective_series(settings: &Settings) -> Vec<Series> {
+    let of_streams = [spec::FIRST_EVENT, spec::GAP].into_iter();
+    let of_streams = of_streams.filter(|_| settings.events);
+    [spec::RESPONSE, spec::SERVICE]
+        .into_iter()
+        .chain(of_streams)
+        .collect()
 }
 
 /// Returns the variable that makes other programs use a proxy for a server.

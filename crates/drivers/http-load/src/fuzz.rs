@@ -34,10 +34,11 @@ impl Sink<Parts> for All {
         parts.insert(0, [name, value].concat());
     }
 
-    fn body(&mut self, parts: &mut Parts, piece: &[u8]) {
+    fn body(&mut self, parts: &mut Parts, piece: &[u8]) -> Result<(), &'static str> {
         assert!(!piece.is_empty());
         // The pieces depend on how the bytes are split, not their content.
         parts.last_mut().expect("after a head").extend(piece);
+        Ok(())
     }
 }
 

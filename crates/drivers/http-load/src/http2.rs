@@ -56,7 +56,12 @@ pub(crate) trait Sink<T> {
     fn field(&mut self, _item: &mut T, _name: &[u8], _value: &[u8]) {}
 
     /// Receives a piece of a body; never empty.
-    fn body(&mut self, _item: &mut T, _piece: &[u8]) {}
+    ///
+    /// # Errors
+    /// The kind of failure of a stream that is not needed any more: it is reset.
+    fn body(&mut self, _item: &mut T, _piece: &[u8]) -> Result<(), &'static str> {
+        Ok(())
+    }
 }
 
 /// A complete response.
@@ -199,14 +204,18 @@ impl<T> Connection<T> {
             && self.output().len() < ENOUGH_UNSENT
     }
 
-    /// Returns the item of the stream that was opened first.
-    pub(crate) fn first(&self) -> Option<&T> {
-        self.streams.first().map(|(_, item)| item)
+    /// Returns the number and the item of the stream that was opened first.
+    pub(crate) fn first(&self) -> Option<(u32, &T)> {
+        self.streams.first()
     }
 
-    /// Gives up the stream that was opened first, and tells the server.
-    pub(crate) fn cancel_first(&mut self) -> Option<T> {
-        let (id, _) = self.streams.first()?;
+    /// Returns the item with the least key. It looks at all.
+    pub(crate) fn min_by_key(&self, key: impl Fn(&T) -> u64) -> Option<(u32, &T)> {
+        self.streams.iter().min_by_key(|(_, item)| key(item))
+    }
+
+    /// Gives up a stream, and tells the server.
+    pub(crate) fn cancel(&mut self, id: u32) -> Option<T> {
         self.reset(id, code::CANCEL)
     }
 

@@ -6,6 +6,7 @@ mod content;
 mod counters;
 mod driver;
 mod engine;
+mod events;
 mod exchange;
 mod findings;
 #[cfg(any(test, fuzzing))]

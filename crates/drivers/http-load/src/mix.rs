@@ -195,7 +195,7 @@ impl MixRequest {
     }
 
     /// Returns true if the body of its answer is needed.
-    fn needs_body(&self) -> bool {
+    pub(crate) fn needs_body(&self) -> bool {
         self.captures
             .iter()
             .any(|(.., capture)| capture.needs_body())

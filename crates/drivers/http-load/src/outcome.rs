@@ -55,6 +55,21 @@ pub(crate) mod count {
         REDIRECTS = CounterSpec::new("redirects", "redirects", Detail);
         /// Failed connection attempts that were not made for a particular request.
         UNCONNECTED = CounterSpec::new("unconnected", "unconnected", Detail);
+        /// Records of event streams, but for the end marker `[DONE]`.
+        EVENTS = CounterSpec::new("events", "events", Detail);
+        /// Reads in which records of a stream came: several in one read have one time.
+        EVENT_READS = CounterSpec::new("event_reads", "event reads", Detail);
+        /// Tokens of successful streams, as their servers report them: the last `usage.completion_tokens` of each stream.
+        TOKENS = CounterSpec::new("tokens", "tokens", Detail);
+        /// Successful streams whose server reports its tokens.
+        STREAMS_WITH_USAGE = CounterSpec::new("streams_with_usage", "streams with usage", Detail);
+        /// Successful streams that ended with the record `[DONE]`.
+        ENDED_DONE = CounterSpec::new("ended_done", "ended by [DONE]", Detail);
+        /// Successful streams without `[DONE]` whose body ended as its framing says.
+        ENDED_BODY = CounterSpec::new("ended_body", "ended with the body", Detail);
+        /// Successful streams without `[DONE]` that ended when the server closed the connection: nothing tells a whole one
+        /// from one that was cut.
+        ENDED_CLOSE = CounterSpec::new("ended_close", "ended by close", Detail);
         /// Responses whose body was compared with the body of the responses before the run, or with the named one.
         COMPARED = CounterSpec::new("bodies_compared", "bodies_compared", Detail);
     }
@@ -70,6 +85,20 @@ pub(crate) const LENGTH: &str = "length";
 /// The body has the expected length but another content.
 pub(crate) const BODY: &str = "body";
 
+/// The response is a success and not an event stream.
+pub(crate) const CONTENT_TYPE: &str = "content_type";
+/// The server reports an error: an event named `error`, or a record with a field `error` that is not null.
+pub(crate) const EVENT_ERROR: &str = "event_error";
+/// The event stream ended without a record.
+pub(crate) const NO_EVENT: &str = "no_event";
+/// The event stream ended within a record.
+pub(crate) const INCOMPLETE: &str = "incomplete";
+/// A record follows the end marker `[DONE]`.
+pub(crate) const TRAILING: &str = "protocol_trailing";
+/// A record is longer than 16 MiB.
+pub(crate) const SSE: &str = "protocol_sse";
+/// The pause after a record of an event stream was too long.
+pub(crate) const TIMEOUT_IDLE: &str = "timeout_idle";
 /// The response has no value for a capture of the plan.
 pub(crate) const CAPTURE: &str = "capture";
 

@@ -159,13 +159,18 @@ pub struct Settings {
     /// redirect is a response like any other]
     #[arg(long, help_heading = REQUESTS, value_name = "N", default_value_t = 0, hide_default_value = true)]
     pub follow: u32,
-    /// Fail a request as timeout if its response is not complete after this long. The run waits this long, plus one
-    /// second, after --duration
+    /// Fail a request as timeout if its response is not complete after this long; with --events, if no record comes for this
+    /// long. The run waits this long, plus one second, after --duration
     // It is also the timeout of the wait for a free connection.
     #[arg(long, alias = "max-time", help_heading = REQUESTS, value_name = "DURATION", default_value = "30s", value_parser = duration::parse)]
     #[serde(with = "duration")]
     #[schemars(with = "duration::Text")]
     pub timeout: Duration,
+    /// Measure each response as a stream of server-sent events, such as the tokens of a language model: the times of its
+    /// records, and its end. An error that the server reports in it is a failure
+    #[arg(long, help_heading = RESPONSES, conflicts_with_all = ["expect_body", "expect_length"])]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub events: bool,
     /// Accept these response statuses [default: all below 400]
     #[arg(long, help_heading = RESPONSES, value_name = "STATUS[,STATUS…]", value_delimiter = ',')]
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -310,8 +315,13 @@ impl Settings {
             most => format!(", with up to {most} redirects"),
         };
         let think = thinking(settings);
+        let streams = if settings.events {
+            " as event streams"
+        } else {
+            ""
+        };
         format!(
-            "{asked}{version}{followed}: {}{think}{pool} for {}{}",
+            "{asked}{streams}{version}{followed}: {}{think}{pool} for {}{}",
             plan.load_sentence(),
             duration::format(plan.timeline.measure),
             if plan.timeline.warmup.is_zero() {

@@ -13,6 +13,7 @@ use load::plan::{Group, Invalid, Plan};
 use load::recorder::Recorder;
 
 use crate::content::Expected;
+use crate::events::RecordScan;
 use crate::mix::{self, Mix, NamedRequest, Needs, columns_of};
 use crate::outcome;
 use crate::requests::Requests;
@@ -51,6 +52,7 @@ pub(crate) struct Shared {
     pub(crate) has_lengths: bool,
     pub(crate) sources: Vec<IpAddr>,
     pub(crate) checks: Checks,
+    pub(crate) scan: RecordScan,
     logged: Once,
 }
 
@@ -70,7 +72,10 @@ impl ExpectedContent {
         let length = match (&body, settings.expect_length) {
             (Some(body), _) => Some(OnceLock::from(body.length)),
             (None, Some(length)) => Some(OnceLock::from(length)),
-            (None, None) => (are_alike && !settings.any_content).then(OnceLock::new),
+            (None, None) => {
+                let has_one = are_alike && !settings.any_content && !settings.events;
+                has_one.then(OnceLock::new)
+            }
         };
         Ok(Self {
             length,
@@ -141,6 +146,7 @@ impl Shared {
                 keep_alive: settings.keep_alive,
             },
             checks,
+            scan: RecordScan::default(),
             servers,
             requests,
             logged: Once::new(),

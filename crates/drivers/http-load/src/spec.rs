@@ -49,6 +49,10 @@ measure::series! {
     /// Time from the first byte of the response to its last. A response in one piece has both at once: 1 ns, the smallest
     /// value of a histogram, shown as 0 in k6's format.
     RECEIVING = SeriesSpec::new("receiving", Detail);
+    /// Time from the intended start to the first record of an event stream (`--events`).
+    FIRST_EVENT = SeriesSpec::new("first_event", Main);
+    /// Time between two records of an event stream. Records that arrive in one read are 1 ns apart.
+    GAP = SeriesSpec::new("gap", Detail);
 }
 
 /// All kinds of failures. A stopped or stalled daemon causes the faults among them.
@@ -59,10 +63,17 @@ const ERRORS: &[ErrorSpec] = &[
     ErrorSpec::new(outcome::DESCRIPTORS, Exhausted),
     ErrorSpec::new(outcome::PORTS, Exhausted),
     ErrorSpec::new(outcome::TIMEOUT, ErrorCause::Fault),
+    ErrorSpec::new(outcome::TIMEOUT_IDLE, ErrorCause::Fault),
     ErrorSpec::new(outcome::RESET, ErrorCause::Fault),
     ErrorSpec::new(outcome::STATUS, Failure),
     ErrorSpec::new(outcome::LENGTH, Failure),
     ErrorSpec::new(outcome::BODY, Failure),
+    ErrorSpec::new(outcome::CONTENT_TYPE, Failure),
+    ErrorSpec::new(outcome::EVENT_ERROR, Failure),
+    ErrorSpec::new(outcome::NO_EVENT, Failure),
+    ErrorSpec::new(outcome::INCOMPLETE, Failure),
+    ErrorSpec::new(outcome::TRAILING, Failure),
+    ErrorSpec::new(outcome::SSE, Failure),
     ErrorSpec::new(outcome::CAPTURE, Failure),
     ErrorSpec::new(outcome::REDIRECT_ELSEWHERE, Failure),
     ErrorSpec::new(outcome::TOO_MANY_REDIRECTS, Failure),

@@ -6,7 +6,7 @@ use load::net::url::ServerUrl;
 use load::plan::{Invalid, Plan};
 use measure::units;
 
-use crate::mix::{self, Mix, Needs};
+use crate::mix::{self, Mix, MixRequest, Needs};
 use crate::roles::checks::Checks;
 use crate::settings::{Engine, MAX_CONNECTIONS, MAX_TIMEOUT, Settings, open_loop};
 
@@ -63,6 +63,10 @@ impl Settings {
         settings.validate_request()?;
         validate_load(plan)?;
         let checks = Checks::parse(&settings.checks)?;
+        if settings.events && checks.need_body() {
+            let problem = "the body of an event stream is not kept: check its status, its length or its header fields";
+            return Err(Invalid::new("driver.checks (--check)", problem));
+        }
         if settings.method == "HEAD" && checks.need_body() {
             let problem = "a response to HEAD has no body: check its status or its header fields";
             return Err(Invalid::new("driver.checks (--check)", problem));
@@ -93,6 +97,10 @@ impl Settings {
             let problem = "the hyper engine cannot pipeline, and HTTP/2 has --streams instead: use --engine wire without --http2, or --streams";
             return Err(Invalid::setting("pipeline", problem));
         }
+        if self.events && by_hyper {
+            let problem = "event streams are read by the engine wire: leave out --engine hyper, and over HTTP/2 what lets requests differ (rows, cookies, think time, several requests)";
+            return Err(Invalid::setting("events", problem));
+        }
         if self.batch && by_hyper {
             let problem = "the hyper engine cannot batch: leave it out, or use --engine wire";
             return Err(Invalid::setting("batch", problem));
@@ -117,6 +125,9 @@ impl Settings {
     }
 
     fn validate_content(&self) -> Result<(), Invalid> {
+        if self.events {
+            self.validate_events()?;
+        }
         let (setting, problem) = match (&self.expect_body, self.expect_length, self.any_content) {
             (Some(_), Some(_), _) => (
                 "expect_length",
@@ -131,6 +142,36 @@ impl Settings {
                 "a response to HEAD has no body: leave it out",
             ),
             _ => return Ok(()),
+        };
+        Err(Invalid::setting(setting, problem))
+    }
+}
+
+impl Settings {
+    /// Checks the settings of event streams, whose bodies are read record by record and not kept.
+    fn validate_events(&self) -> Result<(), Invalid> {
+        let (setting, problem) = match () {
+            () if self.method == "HEAD" => (
+                "events",
+                "a response to HEAD has no body: use --method GET or POST",
+            ),
+            () if self.pipeline > 1 => (
+                "pipeline",
+                "an event stream occupies its connection: leave it out, and give more --connections, or --http2 --streams",
+            ),
+            () if self.compressed => (
+                "compressed",
+                "the records of a compressed stream can't be read: leave it out, or leave out --events",
+            ),
+            () if self.expect_length.is_some() => (
+                "expect_length",
+                "event streams have no fixed length: leave it out, or leave out --events",
+            ),
+            () if self.expect_body.is_some() => (
+                "expect_body",
+                "event streams are read record by record: leave it out, or leave out --events",
+            ),
+            () => return Ok(()),
         };
         Err(Invalid::setting(setting, problem))
     }
@@ -212,6 +253,10 @@ fn validate_mix(plan: &Plan<Settings>) -> Result<(), Invalid> {
     if settings.follow > 0 && uses_names {
         let problem = "a redirected request can't be written again with its row and values: leave out --follow, or the names in {{ }}";
         return Err(Invalid::setting("follow", problem));
+    }
+    if settings.events && mix.requests.iter().any(MixRequest::needs_body) {
+        let problem = "the body of an event stream is not kept, so no value can be taken from it: capture header fields, or values of [driver.setup]";
+        return Err(Invalid::new("driver.requests", problem));
     }
     validate_memory(plan, &mix, !needs.is_empty())
 }

@@ -3,13 +3,13 @@
 //! It has four bytes of state per stream, and a pointer to what is kept between two pieces, which is rare: a daemon
 //! writes a record at once, a read of a local socket returns whole writes, and the body ends with its connection.
 //!
-//! Sources: RFC 9112 for the response, read by [`http1`]; the WHATWG HTML standard, "Server-sent events", for the body.
+//! Sources: RFC 9112 for the response, read by [`http1`]; the WHATWG HTML standard, "Server-sent events", for the body, read
+//! by [`event_stream`].
 
-use std::borrow::Cow;
 use std::ops::Range;
 
+use event_stream::{is_event_stream, mark_length};
 use load::net::http1::{self, RequestInfo, ResponseError, Sink};
-use memchr::memchr2;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
@@ -19,9 +19,6 @@ use crate::transcript::Difference;
 const RECORD_LIMIT: usize = 256 * 1024;
 /// Maximum bytes of an answer shown in an error.
 const SHOWN: usize = 200;
-
-/// The byte order mark, which may begin an event stream.
-const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 /// The request to which the answer belongs, as far as its framing depends on it.
 const REQUEST: RequestInfo = RequestInfo { head: false };
 
@@ -245,12 +242,10 @@ impl Reader {
     fn parse(&mut self, data: &[u8]) -> (Range<usize>, Result<u32, Fault>) {
         let mut start = 0;
         if self.phase == Phase::Start && !data.is_empty() {
-            if data.len() < BYTE_ORDER_MARK.len() && BYTE_ORDER_MARK.starts_with(data) {
+            let Some(length) = mark_length(data) else {
                 return (0..0, Ok(0));
-            }
-            if data.starts_with(BYTE_ORDER_MARK) {
-                start = BYTE_ORDER_MARK.len();
-            }
+            };
+            start = length;
             self.phase = Phase::Body;
         }
         let (mut end, mut count) = (start, 0);
@@ -274,12 +269,18 @@ impl Reader {
         (start..end, Ok(count))
     }
 
-    /// Checks the first record; returns its length and how many records it counts for, or `None` if it is cut.
+    /// Checks the first record; returns its length and how many records it counts for, or `None` if it is cut. The standard
+    /// ignores unknown fields; here they are a fault, since no daemon has a reason to send them.
     fn read_record(&mut self, unread: &[u8]) -> Result<Option<(usize, u32)>, Fault> {
-        let Some((data, length)) = record(unread)? else {
-            return Ok(None);
+        let (record, length) = event_stream::first(unread);
+        if record.event.is_some_and(is_error) {
+            return Err(Fault::ErrorEvent);
+        }
+        let Some(length) = length.filter(|_| !record.has_unknown) else {
+            let is_wrong = record.has_unknown || unread.len() > RECORD_LIMIT;
+            return if is_wrong { Err(Fault::Sse) } else { Ok(None) };
         };
-        let records = data.map_or(Ok(0), |data| self.take(&data))?;
+        let records = record.data.map_or(Ok(0), |data| self.take(&data))?;
         Ok(Some((length, records)))
     }
 
@@ -358,64 +359,9 @@ impl Sink for Response {
     }
 }
 
-fn is_event_stream(content_type: &[u8]) -> bool {
-    let length = "text/event-stream".len().min(content_type.len());
-    content_type[..length].eq_ignore_ascii_case(b"text/event-stream")
-}
-
-/// The data of a record, if it has any.
-type Data<'a> = Option<Cow<'a, [u8]>>;
-
-/// Returns the data and the length of the first whole record of a piece, or `None` if it is cut.
-fn record(piece: &[u8]) -> Result<Option<(Data<'_>, usize)>, Fault> {
-    let mut data: Data<'_> = None;
-    let mut at = 0;
-    while let Some(length) = line_length(&piece[at..]) {
-        let (line, end) = piece[at..].split_at(length);
-        at += length + if end.starts_with(b"\r\n") { 2 } else { 1 };
-        if line.is_empty() {
-            return Ok(Some((data, at)));
-        }
-        match (field(line)?, &mut data) {
-            (None, _) => {}
-            (Some(value), None) => data = Some(Cow::Borrowed(value)),
-            (Some(value), Some(lines)) => {
-                let lines = lines.to_mut();
-                lines.push(b'\n');
-                lines.extend_from_slice(value);
-            }
-        }
-    }
-    if piece.len() > RECORD_LIMIT {
-        Err(Fault::Sse)
-    } else {
-        Ok(None)
-    }
-}
-
-/// Returns the length of the first line, without its end. The line that ends a record is empty: a search would cost more.
-fn line_length(text: &[u8]) -> Option<usize> {
-    match text.first() {
-        Some(b'\n' | b'\r') => Some(0),
-        _ => memchr2(b'\n', b'\r', text),
-    }
-}
-
-/// Returns the value of a `data` field; `None` for other fields and comments. The standard ignores unknown fields; here
-/// they are a fault, since no daemon has a reason to send them, and so is an event named `error`.
-fn field(line: &[u8]) -> Result<Option<&[u8]>, Fault> {
-    if let Some(value) = line.strip_prefix(b"data:") {
-        return Ok(Some(value.strip_prefix(b" ").unwrap_or(value)));
-    }
-    if let Some(name) = line.strip_prefix(b"event:")
-        && name.trim_ascii() == b"error"
-    {
-        return Err(Fault::ErrorEvent);
-    }
-    let known = [&b":"[..], b"event:", b"id:", b"retry:"]
-        .iter()
-        .any(|name| line.starts_with(name));
-    if known { Ok(None) } else { Err(Fault::Sse) }
+/// Returns true for the name of an event with which a daemon reports an error.
+fn is_error(name: &[u8]) -> bool {
+    name.trim_ascii() == b"error"
 }
 
 /// The relevant fields of a record; others are ignored.

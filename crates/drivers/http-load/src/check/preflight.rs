@@ -12,7 +12,7 @@ use load::net::url::ServerUrl;
 use tls_client::{Socket, tls_error};
 use traffic::{Names, Values};
 
-use super::sample::{Content, Fetched, PREFLIGHT_TIMEOUT, TIMED_OUT, no_connection};
+use super::sample::{Content, Fetched, no_connection, patience, timed_out};
 use crate::engine::hyper;
 use crate::requests::Requests;
 use crate::roles::redirect::{RedirectError, RedirectTarget, is_redirect};
@@ -71,13 +71,13 @@ pub(crate) fn fetch(
 /// Opens a connection to a server, with TLS if it uses that.
 fn connect(settings: &Settings, server: &ServerUrl) -> anyhow::Result<Socket> {
     let peer = &server.peer;
-    let stream = connect_within(peer, PREFLIGHT_TIMEOUT);
+    let stream = connect_within(peer, patience(settings));
     let stream = stream.map_err(|error| no_connection(peer, &error))?;
     let tls = tls::client(server, settings)?;
     let mut stream = Socket::new(stream, tls.as_ref())?;
     if let Err(error) = stream.complete_handshake() {
         match error.kind() {
-            ErrorKind::WouldBlock | ErrorKind::TimedOut => bail!(TIMED_OUT),
+            ErrorKind::WouldBlock | ErrorKind::TimedOut => bail!(timed_out(settings)),
             _ if error.raw_os_error().is_some() => bail!(no_connection(peer, &error)),
             _ => bail!(tls::explain(&server.host, &error)),
         }
@@ -87,6 +87,7 @@ fn connect(settings: &Settings, server: &ServerUrl) -> anyhow::Result<Socket> {
 
 /// Reads what the server has sent; returns 0 at its end.
 fn read(
+    settings: &Settings,
     server: &ServerUrl,
     stream: &mut Socket,
     buffer: &mut [u8],
@@ -94,12 +95,12 @@ fn read(
 ) -> anyhow::Result<usize> {
     loop {
         // A server that sends single bytes slowly never hits the read timeout, and would never finish.
-        ensure!(clock::now() < give_up, TIMED_OUT);
+        ensure!(clock::now() < give_up, timed_out(settings));
         match stream.read(buffer) {
             Ok(length) => return Ok(length),
             Err(error) => match error.kind() {
                 ErrorKind::Interrupted => {}
-                ErrorKind::WouldBlock | ErrorKind::TimedOut => bail!(TIMED_OUT),
+                ErrorKind::WouldBlock | ErrorKind::TimedOut => bail!(timed_out(settings)),
                 // With TLS 1.3, a server refuses a client's certificate after the handshake.
                 _ if tls_error(&error).is_some() => bail!(tls::explain(&server.host, &error)),
                 _ => bail!("the connection ended before the response ({error}): {IS_IT_HTTP}"),
@@ -126,9 +127,9 @@ fn fetch_once(
     let mut content = Content::default();
     let mut buffer = vec![0; 64 * 1024];
     let mut first: Option<Vec<u8>> = None;
-    let give_up = clock::now() + PREFLIGHT_TIMEOUT.as_nanos() as u64;
+    let give_up = clock::now() + patience(settings).as_nanos() as u64;
     let answer = loop {
-        let length = read(server, &mut stream, &mut buffer, give_up)?;
+        let length = read(settings, server, &mut stream, &mut buffer, give_up)?;
         let piece = &buffer[..length];
         first.get_or_insert_with(|| piece[..length.min(MAX_QUOTED)].to_vec());
         let done = match length {
@@ -138,6 +139,12 @@ fn fetch_once(
                 .map(|progress| progress.done),
         };
         let begun = || String::from_utf8_lossy(first.as_deref().unwrap_or_default()).into_owned();
+        if settings.events
+            && done.is_ok()
+            && let Some((status, body)) = content.event_stream()?
+        {
+            return Ok(content.fetched(status, body));
+        }
         match done {
             Ok(None) => {}
             Ok(Some(answer)) => break answer,
@@ -154,5 +161,8 @@ fn fetch_once(
             },
         }
     };
+    if settings.events {
+        content.check_events()?;
+    }
     Ok(content.fetched(answer.status, answer.body))
 }

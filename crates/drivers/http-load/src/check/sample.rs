@@ -4,12 +4,15 @@ use std::io::{self, ErrorKind};
 use std::time::Duration;
 
 use anyhow::{anyhow, ensure};
+use event_stream::is_event_stream;
+use load::duration;
 use load::net::dial::Peer;
 use load::net::http1::Sink;
 use measure::result::Answer;
 use ring::digest::{Context as Digest, SHA256};
 
 use crate::content::{Checksum, Expected};
+use crate::events::{self, CONTENT_TYPE};
 use crate::roles::redirect::LOCATION;
 use crate::settings::Settings;
 
@@ -18,6 +21,8 @@ pub(crate) const TIMED_OUT: &str =
     "no complete response within 10 s: check that this is an HTTP server and is not stuck";
 /// Bytes of a body that are kept, to take values from.
 const KEPT: usize = 16 * 1024 * 1024;
+/// Maximum number of characters of a record in a message.
+const MAX_QUOTED: usize = 200;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Sample {
@@ -100,8 +105,30 @@ impl Fetched {
     }
 }
 
-/// The running hash of a body, with its begin and the fields of the head.
+/// Returns how long a response may take; of an event stream, its first record.
+pub(crate) fn patience(settings: &Settings) -> Duration {
+    if settings.events {
+        settings.timeout
+    } else {
+        PREFLIGHT_TIMEOUT
+    }
+}
+
+/// Returns the error of a response that does not come in time.
+pub(crate) fn timed_out(settings: &Settings) -> anyhow::Error {
+    if settings.events {
+        let limit = duration::format(settings.timeout);
+        anyhow!(
+            "no record of an event stream within {limit}: check that the server is not stuck, or raise --timeout"
+        )
+    } else {
+        anyhow!(TIMED_OUT)
+    }
+}
+
+/// The running hash of a body, with its begin, and the status and fields of the head.
 pub(crate) struct Content {
+    status: u16,
     digest: Digest,
     sum: Checksum,
     fields: Vec<(String, Vec<u8>)>,
@@ -111,6 +138,7 @@ pub(crate) struct Content {
 impl Default for Content {
     fn default() -> Self {
         Self {
+            status: 0,
             digest: Digest::new(&SHA256),
             sum: Checksum::default(),
             fields: Vec::new(),
@@ -120,7 +148,8 @@ impl Default for Content {
 }
 
 impl Sink for Content {
-    fn head(&mut self, _status: u16, headers: &[httparse::Header<'_>]) {
+    fn head(&mut self, status: u16, headers: &[httparse::Header<'_>]) {
+        self.status(status);
         for header in headers {
             self.field(header.name, header.value);
         }
@@ -141,6 +170,47 @@ impl Content {
 
     pub(crate) fn field(&mut self, name: &str, value: &[u8]) {
         self.fields.push((name.to_owned(), value.to_vec()));
+    }
+
+    pub(crate) fn status(&mut self, status: u16) {
+        self.status = status;
+    }
+
+    /// Returns the response, if it has come so far that it is known to be an event stream: it has a record. `None` for
+    /// one that is not a success, which is read as any other.
+    ///
+    /// # Errors
+    /// A success that is not an event stream, or a record that reports an error.
+    pub(crate) fn event_stream(&self) -> anyhow::Result<Option<(u16, u64)>> {
+        if !(200..300).contains(&self.status) {
+            return Ok(None);
+        }
+        let mut fields = self.fields.iter();
+        let kind = fields.find(|(name, _)| name.eq_ignore_ascii_case(CONTENT_TYPE));
+        let kind = kind.map_or(&b"none"[..], |(_, value)| value);
+        ensure!(
+            is_event_stream(kind),
+            "the answer is not an event stream (Content-Type: {}): leave --events out, or ask for a stream, which servers of tokens send if the body has \"stream\": true",
+            kind.escape_ascii()
+        );
+        let is_first = events::begins(&self.body);
+        let is_first = is_first.map_err(|record| {
+            let begin: String = record.chars().take(MAX_QUOTED).collect();
+            anyhow!("the server reports an error in its event stream: {begin:?}")
+        })?;
+        Ok(is_first.then_some((self.status, self.body.len() as u64)))
+    }
+
+    /// Checks that a complete response had a record, if it is a success.
+    ///
+    /// # Errors
+    /// It had none.
+    pub(crate) fn check_events(&self) -> anyhow::Result<()> {
+        ensure!(
+            !(200..300).contains(&self.status) || self.event_stream()?.is_some(),
+            "the event stream ended without a record: correct the request"
+        );
+        Ok(())
     }
 
     /// Completes the response with its status and length.

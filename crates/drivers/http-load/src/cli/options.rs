@@ -75,7 +75,8 @@ impl LoadOptions {
         let group = Group::new(name, driver.connections);
         let is_staged = !self.stage.is_empty() || !self.rate_stage.is_empty();
         let timeline = Timeline {
-            warmup: if is_staged || self.requests.is_some() {
+            // A stream that began in the warm-up does not count, and it may outlast that by far.
+            warmup: if is_staged || self.requests.is_some() || driver.events {
                 Duration::ZERO
             } else {
                 WARMUP

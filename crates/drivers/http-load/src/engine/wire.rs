@@ -21,6 +21,7 @@ use load::slots::Id;
 use tls_client::TlsClient;
 
 use crate::content::{Checksum, ResponseSink};
+use crate::events::{EventSink, Reading};
 use crate::http2::RequestBlocks;
 use crate::outcome::{self, count};
 use crate::roles::checks::ResponseCapture;
@@ -174,7 +175,11 @@ impl Handler for WireWorker<'_> {
         match connection.state {
             ConnectionState::Connecting => self.end(id, outcome::CONNECT_TIMEOUT, cx),
             _ if connection.streams.is_some() => self.expire_streams(id, cx),
-            _ => self.end(id, outcome::TIMEOUT, cx),
+            _ => {
+                let events = connection.events.as_ref();
+                let kind = events.map_or(outcome::TIMEOUT, |events| events.timeout());
+                self.end(id, kind, cx);
+            }
         }
     }
 
@@ -339,6 +344,7 @@ impl<'a> WireWorker<'a> {
                 let record = &cx.state.record;
                 record.count_of(operation.counted, count::BYTES, length as u64);
             }
+            let (at, is_counted) = (operation.at, operation.counted);
             if connection.first_byte == 0 {
                 let compares = self.shared.compares(operation);
                 connection.first_byte = now;
@@ -348,6 +354,29 @@ impl<'a> WireWorker<'a> {
             let checks = &self.shared.checks;
             let reader = &mut connection.reader;
             let progress = match (connection.captured.as_deref_mut(), &mut connection.sum) {
+                (captured, _) if let Some(stream) = &mut connection.events => {
+                    let (record, scan) = (&cx.state.record, &self.shared.scan);
+                    let mut sink = EventSink {
+                        stream,
+                        reading: Reading {
+                            at,
+                            is_counted,
+                            now,
+                            record,
+                            scan,
+                        },
+                        capture: captured.map(|captured| ResponseCapture { checks, captured }),
+                    };
+                    let progress = reader.take(asked, bytes, &mut sink);
+                    if let Some(kind) = stream.fault() {
+                        return self.end(id, kind, cx);
+                    }
+                    if connection.awaiting_first_response && stream.has_head() {
+                        connection.awaiting_first_response = false;
+                        self.clients.first_answered(&mut cx.state);
+                    }
+                    progress
+                }
                 (None, None) => reader.take(asked, bytes, &mut ()),
                 (None, Some(sum)) => reader.take(asked, bytes, sum),
                 (Some(captured), sum) => {
@@ -381,6 +410,9 @@ impl<'a> WireWorker<'a> {
             // RFC 9112 §9.8.
             Ok(_) if connection.socket.is_cut() => self.end(id, outcome::EARLY_CLOSE, cx),
             Ok(answer) => {
+                if let Some(events) = &mut connection.events {
+                    events.is_until_close = true;
+                }
                 self.answered(id, answer, (clock::now(), 0), cx);
                 // Pipelined requests after it will not be answered.
                 self.end(id, outcome::EARLY_CLOSE, cx);

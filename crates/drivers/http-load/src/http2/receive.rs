@@ -235,8 +235,11 @@ impl<T> Connection<T> {
         {
             return self.malformed(id);
         }
-        sink.body(&mut stream.item, piece);
-        None
+        let taken = sink.body(&mut stream.item, piece);
+        taken.err().and_then(|kind| {
+            let item = self.cancel(id)?;
+            Some(Event::Failed(item, kind))
+        })
     }
 
     /// Ends a stream whose response is complete.

@@ -85,6 +85,11 @@ impl<T> Streams<T> {
         self.streams.try_remove(key as usize)
     }
 
+    pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
+        let streams = self.order.iter();
+        streams.filter_map(|(id, key)| Some((*id, &self.streams.get(*key as usize)?.item)))
+    }
+
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Stream<T>> {
         self.streams.iter_mut().map(|(_, stream)| stream)
     }

@@ -37,9 +37,10 @@ impl Sink<Request> for All {
         request.fields.push(field);
     }
 
-    fn body(&mut self, request: &mut Request, piece: &[u8]) {
+    fn body(&mut self, request: &mut Request, piece: &[u8]) -> Result<(), &'static str> {
         assert!(!piece.is_empty());
         request.body.extend_from_slice(piece);
+        Ok(())
     }
 }
 

@@ -88,6 +88,7 @@ impl Settings {
             expect_length: default.expect_length,
             expect_body: default.expect_body,
             any_content: default.any_content,
+            events: default.events,
             ..self.clone()
         }
     }

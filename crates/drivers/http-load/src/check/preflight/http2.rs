@@ -8,26 +8,35 @@ use load::net::url::ServerUrl;
 use traffic::Values;
 
 use super::{IS_IT_HTTP, connect, read};
-use crate::check::sample::{Content, Fetched, PREFLIGHT_TIMEOUT};
+use crate::check::sample::{Content, Fetched, patience};
+use crate::events::CONTENT_TYPE;
 use crate::http2::{Connection, Event, RequestBlocks, Sink};
 use crate::roles::redirect::{LOCATION, RedirectTarget};
 use crate::settings::Settings;
 use crate::tls::{H2, NO_HTTP2};
 
+/// The fields of a response that are kept.
+const NEEDED: [&str; 2] = [LOCATION, CONTENT_TYPE];
+
 /// Keeps the content of the response.
 struct Receiver;
 
 impl Sink<Content> for Receiver {
+    fn head(&mut self, content: &mut Content, status: u16) {
+        content.status(status);
+    }
+
     fn needs(&self, name: &[u8]) -> bool {
-        name == LOCATION.as_bytes()
+        NEEDED.iter().any(|needed| name == needed.as_bytes())
     }
 
-    fn field(&mut self, content: &mut Content, _name: &[u8], value: &[u8]) {
-        content.field(LOCATION, value);
+    fn field(&mut self, content: &mut Content, name: &[u8], value: &[u8]) {
+        content.field(&String::from_utf8_lossy(name), value);
     }
 
-    fn body(&mut self, content: &mut Content, piece: &[u8]) {
+    fn body(&mut self, content: &mut Content, piece: &[u8]) -> Result<(), &'static str> {
         content.update(piece);
+        Ok(())
     }
 }
 
@@ -43,10 +52,10 @@ pub(super) fn fetch(
     let mut connection = Connection::new(settings.method == "HEAD");
     connection.open(Content::default(), &blocks, 0, hop);
     let mut buffer = vec![0; 64 * 1024];
-    let give_up = clock::now() + PREFLIGHT_TIMEOUT.as_nanos() as u64;
+    let give_up = clock::now() + patience(settings).as_nanos() as u64;
     loop {
         send(&mut connection, &blocks, hop, &mut stream).context("cannot send the request")?;
-        let length = read(server, &mut stream, &mut buffer, give_up)?;
+        let length = read(settings, server, &mut stream, &mut buffer, give_up)?;
         ensure!(
             length > 0,
             "the connection ended before the response: {}",
@@ -61,6 +70,9 @@ pub(super) fn fetch(
             taken += used;
             match event {
                 Some(Event::Answered(content, response)) => {
+                    if settings.events {
+                        content.check_events()?;
+                    }
                     return Ok(content.fetched(response.status, response.body));
                 }
                 Some(Event::Failed(_, kind)) => bail!("the response can't be read ({kind})"),
@@ -70,6 +82,13 @@ pub(super) fn fetch(
                 }
                 Some(Event::Closing) | None => {}
             }
+        }
+        let first = connection.first().filter(|_| settings.events);
+        if let Some((id, content)) = first
+            && let Some((status, body)) = content.event_stream()?
+            && let Some(content) = connection.cancel(id)
+        {
+            return Ok(content.fetched(status, body));
         }
     }
 }

@@ -511,6 +511,7 @@ impl ConnectionTask<'_, '_> {
             self.worker.record_phase(operation, SENDING, sending_ns);
         }
         Ok(CompletedResponse {
+            stream: None,
             status,
             index,
             body,

@@ -7,9 +7,11 @@ use tls_client::Socket;
 
 use super::streams::Streams;
 use crate::content::Checksum;
+use crate::events::{EventStream, StreamEnd};
 use crate::roles::checks::Captured;
 use crate::roles::clients::{ConnectionState, Owner, PendingConnect};
 use crate::roles::operation::Operation;
+use crate::shared::Shared;
 
 /// A connection of the engine.
 #[derive(Debug)]
@@ -48,6 +50,8 @@ pub(super) struct Connection {
     more: Option<Box<VecDeque<Operation>>>,
     /// The requests of a connection of HTTP/2, which uses no other field for them.
     pub(super) streams: Option<Box<Streams>>,
+    /// The event stream of the response, if the plan wants streams.
+    pub(super) events: Option<Box<EventStream>>,
 }
 
 impl Connection {
@@ -74,6 +78,7 @@ impl Connection {
             captured: None,
             more: None,
             streams,
+            events: None,
         };
         match &mut connection.streams {
             Some(streams) => streams.waiting.extend(pending.operation.map(Into::into)),
@@ -155,13 +160,23 @@ impl Connection {
         whole
     }
 
-    /// Returns the time at which the request to be answered next was sent, or at which connecting began.
+    /// Returns the time at which the request to be answered next was sent, or at which connecting began. Later records of an
+    /// event stream count instead.
     pub(super) fn oldest_sent(&self) -> u64 {
         if let Some(streams) = &self.streams {
             return streams.oldest();
         }
         let sent = self.first.map_or(0, |operation| operation.sent);
-        if sent == 0 { self.written } else { sent }
+        let since = if sent == 0 { self.written } else { sent };
+        let events = self.events.as_ref();
+        events.map_or(since, |events| events.silent_since(since))
+    }
+
+    /// Ends the event stream of a response to this request, if the plan wants streams.
+    pub(super) fn end_stream(&mut self, shared: &Shared, request: u16) -> Option<StreamEnd> {
+        let events = self.events.as_mut()?;
+        let statuses = &shared.settings_of(request).expect_status;
+        Some(events.end(!statuses.is_empty()))
     }
 
     /// Removes and returns the operation that was answered.

@@ -13,6 +13,7 @@ use tls_client::Socket;
 use super::connection::Connection;
 use super::streams::{Streams, Waiting};
 use super::{Cx, WireWorker};
+use crate::events::EventStream;
 use crate::outcome;
 use crate::roles::clients::{ConnectionState, PendingConnect};
 use crate::spec::TLS;
@@ -77,6 +78,9 @@ impl<'a> WireWorker<'a> {
         let mut connection = Connection::new(socket, pending, streams, began);
         if let Some(streams) = &mut connection.streams {
             streams.waiting.extend(more);
+        }
+        if connection.streams.is_none() {
+            connection.events = EventStream::new(&self.shared.settings);
         }
         connection.captured = self.shared.checks.new_capture();
         let id = cx.connections.insert(connection);

@@ -52,6 +52,7 @@ impl<'a> WireWorker<'a> {
             written,
             first_byte,
             now,
+            stream: connection.end_stream(self.shared, operation.request),
         };
         let captured = connection.captured.as_deref();
         let record = &cx.state.record;

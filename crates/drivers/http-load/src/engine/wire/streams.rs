@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::io::{ErrorKind, Write as _};
 
 use load::clock;
+use load::recorder::Recorder;
 use load::slots::Id;
 use traffic::Values;
 
@@ -11,6 +12,7 @@ use super::connection::Connection;
 use super::{Cx, WireWorker};
 use crate::content::Checksum;
 use crate::counters::CompletedResponse;
+use crate::events::{CONTENT_TYPE, EventStream, Reading};
 use crate::http2::{self, Event, Fault, Response};
 use crate::outcome::{self, count};
 use crate::roles::checks::{Captured, ResponseCapture};
@@ -46,6 +48,17 @@ struct Exchange {
     first_byte: u64,
     sum: Option<Checksum>,
     captured: Option<Box<Captured>>,
+    /// The event stream of its response, if the plan wants streams.
+    events: Option<Box<EventStream>>,
+}
+
+impl Exchange {
+    /// Returns the time since which it waits for its response, or for the next record of that.
+    fn waits_since(&self) -> u64 {
+        let sent = self.waited.operation.sent;
+        let events = self.events.as_ref();
+        events.map_or(sent, |events| events.silent_since(sent))
+    }
 }
 
 /// The requests of a connection.
@@ -87,25 +100,39 @@ impl Streams {
         !self.wire.output().is_empty() || !self.waiting.is_empty()
     }
 
+    /// Returns the number of the stream that waits longest, and since when. Event streams wait for their next record, so all
+    /// are compared; of others the first one waits longest.
+    fn longest_waiting(&self) -> Option<(u32, u64)> {
+        let (id, first) = self.wire.first()?;
+        let longest = match first.events {
+            Some(_) => self.wire.min_by_key(Exchange::waits_since)?,
+            None => (id, first),
+        };
+        Some((longest.0, longest.1.waits_since()))
+    }
+
     /// Returns the time since which an operation waits for its response, or for a stream.
     pub(super) fn oldest(&self) -> u64 {
-        let first = self.wire.first().map(|first| first.waited.operation.sent);
+        let first = self.longest_waiting().map(|(_, since)| since);
         let waiting = self.waiting.front().map(|waiting| waiting.operation.at);
         first.into_iter().chain(waiting).min().unwrap_or(u64::MAX)
     }
 
-    /// Removes an operation that waits since a time before this one.
-    fn take_expired(&mut self, before: u64) -> Option<Operation> {
+    /// Removes an operation that waits since a time before this one. Returns it with the kind of its failure.
+    fn take_expired(&mut self, before: u64) -> Option<(Operation, &'static str)> {
         let waiting = self.waiting.front();
         if waiting.is_some_and(|waiting| waiting.operation.at < before) {
-            return Some(self.waiting.pop_front()?.operation);
+            return Some((self.waiting.pop_front()?.operation, outcome::TIMEOUT));
         }
-        if self.wire.first()?.waited.operation.sent >= before {
+        let (id, since) = self.longest_waiting()?;
+        if since >= before {
             return None;
         }
-        let exchange = self.wire.cancel_first()?;
+        let exchange = self.wire.cancel(id)?;
         self.closed(&exchange);
-        Some(exchange.waited.operation)
+        let kind = exchange.events.as_ref();
+        let kind = kind.map_or(outcome::TIMEOUT, |events| events.timeout());
+        Some((exchange.waited.operation, kind))
     }
 
     fn closed(&mut self, exchange: &Exchange) {
@@ -116,11 +143,18 @@ impl Streams {
 /// Keeps what is needed of responses.
 struct Receiver<'a> {
     shared: &'a Shared,
+    record: &'a Recorder,
     now: u64,
+    /// True once the head of a response has come.
+    has_head: bool,
 }
 
 impl http2::Sink<Exchange> for Receiver<'_> {
-    fn head(&mut self, exchange: &mut Exchange, _status: u16) {
+    fn head(&mut self, exchange: &mut Exchange, status: u16) {
+        self.has_head = true;
+        if let Some(events) = &mut exchange.events {
+            events.status(status);
+        }
         exchange.first_byte = self.now;
         let compares = self.shared.compares(&exchange.waited.operation);
         exchange.sum = compares.then(Checksum::default);
@@ -131,16 +165,34 @@ impl http2::Sink<Exchange> for Receiver<'_> {
 
     fn needs(&self, name: &[u8]) -> bool {
         self.shared.checks.needs(name)
+            || self.shared.settings.events && name == CONTENT_TYPE.as_bytes()
     }
 
     fn field(&mut self, exchange: &mut Exchange, name: &[u8], value: &[u8]) {
+        if let Some(events) = &mut exchange.events
+            && name == CONTENT_TYPE.as_bytes()
+        {
+            events.content_type(value);
+        }
         if let (Some(captured), Ok(name)) = (&mut exchange.captured, str::from_utf8(name)) {
             let checks = &self.shared.checks;
             ResponseCapture { checks, captured }.field(name, value);
         }
     }
 
-    fn body(&mut self, exchange: &mut Exchange, piece: &[u8]) {
+    fn body(&mut self, exchange: &mut Exchange, piece: &[u8]) -> Result<(), &'static str> {
+        if let Some(events) = &mut exchange.events {
+            let operation = &exchange.waited.operation;
+            let reading = Reading {
+                at: operation.at,
+                is_counted: operation.counted,
+                now: self.now,
+                record: self.record,
+                scan: &self.shared.scan,
+            };
+            events.take(piece, reading);
+            return events.fault().map_or(Ok(()), Err);
+        }
         if let Some(captured) = &mut exchange.captured {
             let checks = &self.shared.checks;
             ResponseCapture { checks, captured }.piece(piece);
@@ -148,6 +200,7 @@ impl http2::Sink<Exchange> for Receiver<'_> {
         if let Some(sum) = &mut exchange.sum {
             sum.update(piece);
         }
+        Ok(())
     }
 }
 
@@ -252,6 +305,7 @@ impl<'a> WireWorker<'a> {
                 first_byte: 0,
                 sum: None,
                 captured: spare.or_else(|| self.shared.checks.new_capture()),
+                events: EventStream::new(&self.shared.settings),
             };
             streams.wire.open(exchange, blocks, index, hop);
         }
@@ -270,10 +324,6 @@ impl<'a> WireWorker<'a> {
     /// Processes received bytes, and sends what follows from them at once.
     pub(super) fn received_frames(&mut self, id: Id, length: usize, cx: &mut Cx<'a>) {
         let now = clock::now();
-        let mut receiver = Receiver {
-            shared: self.shared,
-            now,
-        };
         let mut taken = 0;
         while taken < length {
             let connection = cx.connections.get_mut(id);
@@ -285,9 +335,18 @@ impl<'a> WireWorker<'a> {
                 let (record, counts) = (&cx.state.record, streams.counted > 0);
                 record.count_of(counts, count::BYTES, length as u64);
             }
+            let mut receiver = Receiver {
+                shared: self.shared,
+                record: &cx.state.record,
+                now,
+                has_head: false,
+            };
             match streams.wire.take(&cx.buffer[taken..length], &mut receiver) {
                 Ok((used, event)) => {
                     taken += used;
+                    if receiver.has_head && self.shared.settings.events {
+                        self.first_head(id, cx);
+                    }
                     if let Some(event) = event {
                         self.event(id, event, now, cx);
                     }
@@ -296,6 +355,15 @@ impl<'a> WireWorker<'a> {
             }
         }
         self.queue_send(id, cx);
+    }
+
+    /// Lets another client start, if this is the first head of a response on a connection: an event stream lasts.
+    fn first_head(&mut self, id: Id, cx: &mut Cx<'a>) {
+        if let Some(connection) = cx.connections.get_mut(id)
+            && std::mem::take(&mut connection.awaiting_first_response)
+        {
+            self.clients.first_answered(&mut cx.state);
+        }
     }
 
     /// Ends a connection whose server has broken the rules of the protocol.
@@ -358,6 +426,10 @@ impl<'a> WireWorker<'a> {
             self.clients.first_answered(&mut cx.state);
         }
         let mut operation = exchange.waited.operation;
+        let statuses = &self.shared.settings_of(operation.request).expect_status;
+        let stream = exchange
+            .events
+            .map(|mut events| events.end(!statuses.is_empty()));
         let completed = CompletedResponse {
             status: response.status,
             index: connection.owner.index,
@@ -366,6 +438,7 @@ impl<'a> WireWorker<'a> {
             written: exchange.written,
             first_byte: exchange.first_byte,
             now,
+            stream,
         };
         let (captured, record) = (exchange.captured, &cx.state.record);
         let is_complete =
@@ -415,10 +488,9 @@ impl<'a> WireWorker<'a> {
     pub(super) fn expire_streams(&mut self, id: Id, cx: &mut Cx<'a>) {
         let before = cx.state.now.saturating_sub(self.timeout_ns);
         while let Some(streams) = streams(cx, id)
-            && let Some(operation) = streams.take_expired(before)
+            && let Some((operation, kind)) = streams.take_expired(before)
         {
-            self.clients
-                .fail(&operation, outcome::TIMEOUT, &cx.state.record);
+            self.clients.fail(&operation, kind, &cx.state.record);
             self.go_on(id, true, clock::now(), cx);
         }
         self.send(id, cx);
