@@ -21,6 +21,9 @@ use crate::shared::Shared;
 use crate::spec::SPEC;
 use crate::{k6, mix, spec, summary};
 
+/// The protocol of daemons that answer with event streams.
+const EVENTS: &str = "events";
+
 /// The load on one server or several.
 #[derive(Debug)]
 pub struct HttpLoad {
@@ -51,6 +54,14 @@ impl Driver for HttpLoad {
 
     fn spec(plan: &Plan<Settings>) -> &'static Spec {
         mix::spec(plan)
+    }
+
+    fn serves(plan: &Plan<Settings>) -> &'static str {
+        if plan.driver.events {
+            EVENTS
+        } else {
+            &SPEC.protocol
+        }
     }
 
     fn validate(plan: &mut Plan<Settings>) -> Result<Description, Invalid> {
