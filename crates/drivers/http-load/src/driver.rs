@@ -102,7 +102,7 @@ impl Driver for HttpLoad {
     fn uses_series(&self, series: Series) -> bool {
         match series {
             spec::TLS => self.shared.servers.iter().any(|server| server.tls),
-            spec::FIRST_EVENT | spec::GAP => self.shared.settings.events,
+            spec::FIRST_EVENT | spec::FIRST_CONTENT | spec::GAP => self.shared.settings.events,
             spec::BLOCKED | spec::SENDING | spec::WAITING | spec::RECEIVING => {
                 self.shared.settings.phases
             }
@@ -191,7 +191,7 @@ impl Driver for HttpLoad {
 
 /// Returns the series that objectives may be set on.
 fn objective_series(settings: &Settings) -> Vec<Series> {
-    let of_streams = [spec::FIRST_EVENT, spec::GAP].into_iter();
+    let of_streams = [spec::FIRST_EVENT, spec::FIRST_CONTENT, spec::GAP].into_iter();
     let of_streams = of_streams.filter(|_| settings.events);
     [spec::RESPONSE, spec::SERVICE]
         .into_iter()

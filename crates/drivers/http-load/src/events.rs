@@ -9,16 +9,19 @@ use memchr::memmem::Finder;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use crate::outcome::{self, count};
 use crate::roles::checks::ResponseCapture;
 use crate::settings::Settings;
-use crate::spec::{FIRST_EVENT, GAP};
+use crate::spec::{FIRST_CONTENT, FIRST_EVENT, GAP};
 
 /// The record with which servers of tokens end a stream.
 const DONE: &[u8] = b"[DONE]";
 /// The event with which a server reports an error.
 const ERROR: &[u8] = b"error";
+/// Records of a stream in which the first text is looked for: servers of tokens send at most a few without one before it.
+const SEARCHED: u8 = 16;
 /// The field that names the kind of a response, in lower case.
 pub(crate) const CONTENT_TYPE: &str = "content-type";
 
@@ -45,6 +48,62 @@ struct Report {
     error: Option<IgnoredAny>,
     #[serde(default)]
     usage: Option<Value>,
+}
+
+/// The text of a record, by the names of OpenAI's chat and completion APIs and of streaming daemons.
+#[derive(Debug, Deserialize)]
+struct Text<'a> {
+    #[serde(default, borrow)]
+    content: Content<'a>,
+    #[serde(default, borrow)]
+    choices: Vec<Choice<'a>>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Choice<'a> {
+    #[serde(default, borrow)]
+    text: Content<'a>,
+    #[serde(default, borrow)]
+    delta: Delta<'a>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct Delta<'a> {
+    #[serde(default, borrow)]
+    content: Content<'a>,
+    #[serde(default, borrow)]
+    reasoning_content: Content<'a>,
+    #[serde(default, borrow)]
+    tool_calls: Content<'a>,
+}
+
+/// A value that is not looked into.
+#[derive(Debug, Default, Deserialize)]
+#[serde(transparent)]
+struct Content<'a>(#[serde(borrow)] Option<&'a RawValue>);
+
+impl Content<'_> {
+    fn is_empty(&self) -> bool {
+        self.0
+            .is_none_or(|value| matches!(value.get(), "null" | r#""""# | "[]"))
+    }
+}
+
+/// Returns true if a record has text, or a part of a call of a tool: servers of tokens first send a record with the role only.
+fn has_content(data: &[u8]) -> bool {
+    serde_json::from_slice::<Text<'_>>(data).is_ok_and(|text| {
+        let mut choices = text.choices.iter();
+        !text.content.is_empty()
+            || choices.any(|Choice { text, delta }| {
+                let Delta {
+                    content,
+                    reasoning_content,
+                    tool_calls,
+                } = delta;
+                let all = [text, content, reasoning_content, tool_calls];
+                all.into_iter().any(|value| !value.is_empty())
+            })
+    })
 }
 
 impl RecordScan {
@@ -132,6 +191,8 @@ pub(crate) struct EventStream {
     /// The tokens that its last report names.
     tokens: Option<u64>,
     head: Head,
+    /// Records that may still have the first text; 0 once it was found.
+    searched: u8,
     is_done: bool,
     /// True if the body ends with its connection.
     pub(crate) is_until_close: bool,
@@ -148,6 +209,7 @@ impl Default for EventStream {
             last: 0,
             tokens: None,
             head: Head::Awaited,
+            searched: SEARCHED,
             is_done: false,
             is_until_close: false,
             meets: true,
@@ -273,6 +335,13 @@ impl EventStream {
         if let Some(tokens) = reading.scan.tokens(data).map_err(Fault)? {
             self.tokens = Some(tokens);
         }
+        if self.searched > 0 {
+            self.searched -= 1;
+            if has_content(data) {
+                self.searched = 0;
+                self.value(FIRST_CONTENT, now - reading.at, reading);
+            }
+        }
         match self.last {
             0 => self.value(FIRST_EVENT, now - reading.at, reading),
             // Records of one read have come together.
@@ -343,5 +412,44 @@ impl http1::Sink for EventSink<'_> {
 
     fn body(&mut self, piece: &[u8]) {
         self.stream.take(piece, self.reading);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_text_is_found_by_the_names_that_servers_use() {
+        for (record, expected) in [
+            (
+                r#"{"choices":[{"index":0,"delta":{"role":"assistant","content":""}}]}"#,
+                false,
+            ),
+            (r#"{"choices":[{"delta":{"role":"assistant"}}]}"#, false),
+            (r#"{"choices":[{"delta":{"content":null}}]}"#, false),
+            (r#"{"choices":[],"usage":{"completion_tokens":1}}"#, false),
+            (r#"{"choices":[{"delta":{"content":"a"}}]}"#, true),
+            (
+                r#"{"choices":[{"delta":{}},{"delta":{"content":"\u00e4"}}]}"#,
+                true,
+            ),
+            (
+                r#"{"choices":[{"delta":{"content":"","reasoning_content":"a"}}]}"#,
+                true,
+            ),
+            (
+                r#"{"choices":[{"delta":{"tool_calls":[{"index":0}]}}]}"#,
+                true,
+            ),
+            (r#"{"choices":[{"delta":{"tool_calls":[]}}]}"#, false),
+            (r#"{"choices":[{"text":"a"}]}"#, true),
+            (r#"{"content":"a"}"#, true),
+            (r#"{"content":""}"#, false),
+            ("plain text", false),
+            ("7", false),
+        ] {
+            assert_eq!(has_content(record.as_bytes()), expected, "{record}");
+        }
     }
 }

@@ -51,6 +51,9 @@ measure::series! {
     RECEIVING = SeriesSpec::new("receiving", Detail);
     /// Time from the intended start to the first record of an event stream (`--events`).
     FIRST_EVENT = SeriesSpec::new("first_event", Main);
+    /// Time from the intended start to the first record with text, which is what tools for language models call the time to
+    /// the first token. Records with a role only do not have any.
+    FIRST_CONTENT = SeriesSpec::new("first_content", Main);
     /// Time between two records of an event stream. Records that arrive in one read are 1 ns apart.
     GAP = SeriesSpec::new("gap", Detail);
 }

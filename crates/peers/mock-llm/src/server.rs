@@ -84,7 +84,9 @@ impl Server {
     async fn answer(self: Arc<Self>, request: Request<Incoming>, socket: Arc<OwnedFd>) -> Answer {
         match (request.method(), request.uri().path()) {
             (&Method::POST, "/v1/chat/completions") => {}
-            (&Method::GET, "/healthz") => return whole(StatusCode::OK, "\"ok\"\n".to_owned()),
+            (&Method::GET, "/healthz" | "/health") => {
+                return whole(StatusCode::OK, "\"ok\"\n".to_owned());
+            }
             (&Method::GET, "/counts") => return whole(StatusCode::OK, self.counts.json()),
             _ => return error(StatusCode::NOT_FOUND, "POST /v1/chat/completions"),
         }
