@@ -47,6 +47,18 @@ impl Project {
         })
     }
 
+    /// Returns the protocol in which the driver of `protocol` speaks to a daemon: its own, or another one that it knows.
+    pub(crate) fn spoken(&self, protocol: &str, daemon: &str) -> String {
+        let driver = self
+            .drivers
+            .iter()
+            .find(|driver| driver.protocol == protocol);
+        let served = Manifest::load(&self.root, daemon).map(|manifest| manifest.serves);
+        let mut served = served.unwrap_or_default().into_iter();
+        let spoken = served.find(|name| driver.is_some_and(|driver| driver.speaks(name)));
+        spoken.unwrap_or_else(|| protocol.to_owned())
+    }
+
     /// Returns the driver of a plan. Its field `protocol` names the protocol, or else the folder
     /// `configs/<protocol>/`; elsewhere, it is the one that the daemons serve.
     ///
@@ -278,6 +290,8 @@ mod tests {
             project.require_protocol(&named, &project.drivers[driver])
         };
         assert!(serve(1).is_ok() && serve(0).is_err());
+        let spoken = |daemon| project.spoken("http", daemon);
+        assert_eq!([spoken("other"), spoken("d")], ["more-http", "http"]);
         let named =
             |protocol| project.driver_of(Path::new("configs/http/a.toml"), Some(protocol), &[]);
         assert_eq!(named("fdpass").unwrap().name, "fdpass-gen");

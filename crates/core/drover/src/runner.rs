@@ -189,7 +189,7 @@ impl<'a> Runner<'a> {
                 continue;
             }
             let (roots, name) = (project.root.clone(), daemon.clone());
-            let protocol = self.suite.spec.protocol.clone();
+            let protocol = project.spoken(&self.suite.spec.protocol, &daemon);
             let prepared = steps::perform(self.signals, move |on_step| {
                 Daemon::prepare(roots, &name, &protocol, on_step)
             });

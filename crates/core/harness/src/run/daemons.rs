@@ -41,6 +41,8 @@ pub(super) struct Daemons {
     pub(super) instances: Vec<Instance>,
     /// The services that were launched for all of them. They are dropped after the daemons.
     pub(super) services: Vec<Instance>,
+    /// The number of these, from the first, that are a part of the daemon: one that stands behind it.
+    behind: usize,
     /// The metrics pages of daemons that ran already.
     pages: Vec<String>,
 }
@@ -100,17 +102,15 @@ impl Daemons {
                     target: external.target.clone(),
                     instances: Vec::new(),
                     services: Vec::new(),
+                    behind: 0,
                     pages: external.metrics.clone(),
                 });
             }
             Subject::Launched { prepared, .. } => prepared,
         };
-        let known: Vec<&str> = prepared
-            .manifest()
-            .services
-            .keys()
-            .map(String::as_str)
-            .collect();
+        let manifest = prepared.manifest();
+        let known = manifest.behind.iter().chain(manifest.services.keys());
+        let known: Vec<&str> = known.map(String::as_str).collect();
         faults_fit(&plan.faults, prepared.name(), &known)?;
         let mut daemons = Self {
             target: Target {
@@ -118,6 +118,7 @@ impl Daemons {
             },
             instances: Vec::new(),
             services: Vec::new(),
+            behind: usize::from(manifest.behind.is_some()),
             pages: Vec::new(),
         };
         if !known.is_empty() {
@@ -316,7 +317,13 @@ impl Daemons {
     /// Returns the first process of each daemon.
     pub(super) fn pids(&self) -> Vec<u32> {
         let pid = |instance: &Instance| instance.daemon.pid();
-        self.instances.iter().map(pid).collect()
+        let behind = &self.services[..self.behind];
+        self.instances.iter().chain(behind).map(pid).collect()
+    }
+
+    /// Returns the services that are no part of the daemon.
+    pub(super) fn services_apart(&self) -> &[Instance] {
+        &self.services[self.behind..]
     }
 
     pub(super) fn info(&self, subject: &Subject) -> DaemonInfo {

@@ -33,6 +33,8 @@ pub(super) struct ResourceMonitor {
     daemon: Option<Sampler>,
     driver: Sampler,
     services: Vec<ServiceSampler>,
+    /// The number of services before these that are a part of the daemon.
+    behind: usize,
     /// The other programs of a divided run on this machine, and those that take CPU samples.
     siblings: Option<Sampler>,
     /// The processes of a daemon that ran already.
@@ -120,8 +122,11 @@ impl ResourceMonitor {
             .unwrap_or_default()
             .into_keys()
             .collect();
-        let services: Vec<ServiceSampler> =
-            daemons.services.iter().map(ServiceSampler::new).collect();
+        let services: Vec<ServiceSampler> = daemons
+            .services_apart()
+            .iter()
+            .map(ServiceSampler::new)
+            .collect();
         let header: Vec<String> = std::iter::once(usage::csv_header().to_owned())
             .chain(services.iter().flat_map(ServiceSampler::columns))
             .chain(columns.iter().cloned())
@@ -156,7 +161,8 @@ impl ResourceMonitor {
                 None
             } else {
                 let own = std::iter::once(std::process::id());
-                let services = daemons.services.iter().map(|service| service.daemon.pid());
+                let services = daemons.services_apart().iter();
+                let services = services.map(|service| service.daemon.pid());
                 let own = own.chain(pids.iter().copied()).chain(services);
                 Others::open(&own.collect::<Vec<_>>())
             },
@@ -165,6 +171,7 @@ impl ResourceMonitor {
                 .map(|groups| groups.quotas()),
             driver_quotas: driver_groups.quotas(),
             services,
+            behind: daemons.services.len() - daemons.services_apart().len(),
             snapshots: Vec::new(),
             fetching: None,
             daemon_counters: DaemonCounters::open(daemons.daemon_count(), before),
@@ -305,14 +312,17 @@ impl ResourceMonitor {
     pub(super) fn restarted(&mut self, id: DaemonId, instance: &Instance) {
         self.driver.exclude(&instance.daemon.own_pids());
         let pid = instance.daemon.pid();
-        match id {
-            DaemonId::Instance(index) => {
-                self.daemon_counters.restarted(index, instance.restarts);
-                if let Some(sampler) = &mut self.daemon {
-                    sampler.add_root(pid);
-                }
+        if let DaemonId::Instance(index) = id {
+            self.daemon_counters.restarted(index, instance.restarts);
+        }
+        let sampler = match id {
+            DaemonId::Service(index) if index >= self.behind => {
+                Some(&mut self.services[index - self.behind].sampler)
             }
-            DaemonId::Service(index) => self.services[index].sampler.add_root(pid),
+            DaemonId::Instance(_) | DaemonId::Service(_) => self.daemon.as_mut(),
+        };
+        if let Some(sampler) = sampler {
+            sampler.add_root(pid);
         }
     }
 

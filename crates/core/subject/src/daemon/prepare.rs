@@ -162,10 +162,10 @@ impl Prepared {
             .map_err(|error| DaemonError::BadManifest(error.into()))
     }
 
-    /// Returns its program, if it is one of this project.
-    #[must_use]
-    pub fn program(&self) -> Option<&Path> {
-        self.paths.program.as_deref()
+    /// Returns its program and that of the daemon behind it, if they are ones of this project.
+    pub fn programs(&self) -> impl Iterator<Item = &Path> {
+        let programs = self.daemons().map(|daemon| daemon.paths.program.as_deref());
+        programs.flatten()
     }
 
     /// Returns the name of the daemon's directory.

@@ -241,14 +241,14 @@ async fn daemon_programs(
                 continue;
             }
             let (roots, name) = (project.root.clone(), daemon.clone());
-            let protocol = suite.spec.protocol.clone();
+            let protocol = project.spoken(&suite.spec.protocol, daemon);
             let prepared = steps::perform(signals, move |on_step| {
                 Daemon::prepare(roots, &name, &protocol, on_step)
             });
             let Some(prepared) = prepared.await? else {
                 return Ok(None);
             };
-            programs.extend(prepared?.program().map(Path::to_owned));
+            programs.extend(prepared?.programs().map(Path::to_owned));
         }
     }
     Ok(Some(programs))
