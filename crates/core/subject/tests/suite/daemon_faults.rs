@@ -119,7 +119,7 @@ impl Subject {
     }
 
     fn fill(&self, text: &str) -> String {
-        let program = self.prepared.program().unwrap();
+        let program = self.prepared.programs().next().unwrap();
         let mut text = text
             .replace("{program}", &program.to_string_lossy())
             .replace("{listen}", "127.0.0.1")

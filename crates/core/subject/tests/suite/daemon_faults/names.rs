@@ -133,7 +133,7 @@ fn a_name_without_an_address_exits_with_2_and_names_option_and_remedy() {
             "amqp" => ("--listen", "Name or service not known"),
             _ => ("--metrics-addr", "Name or service not known"),
         };
-        let output = Command::new(subject.prepared.program().unwrap())
+        let output = Command::new(subject.prepared.programs().next().unwrap())
             .args([option, &format!("{NAME}:80")])
             .output();
         ended_with(&output.unwrap(), 2, &[option, remedy], &subject.protocol);
