@@ -1,7 +1,7 @@
-//! Findings in the totals of a run: responses that differ, and connections that the server closed.
+//! Findings in the totals of a run: responses that differ, connections that the server closed, and too few of them.
 
 use load::driver::Findings;
-use measure::tally::Tally;
+use measure::tally::{STARTED, Tally};
 use measure::units;
 use measure::warning::{Kind, Severity, Warning};
 
@@ -9,6 +9,9 @@ use crate::outcome::{self, count};
 
 /// The remedy if the length of a response varies.
 pub(crate) const ANY_LENGTH: &str = "accept responses of any length with --any-content";
+
+/// Share of the requests that may wait for a connection without a note.
+const MAX_WAITED: f64 = 0.01;
 
 pub(crate) fn findings(total: &Tally) -> Findings {
     let failed = |kind| total.errors.get(kind).copied().unwrap_or(0);
@@ -38,8 +41,23 @@ pub(crate) fn findings(total: &Tally) -> Findings {
         ),
         hint: "opening connections is a part of what was measured: raise the server's limit of requests per connection, or plan for it with --no-keep-alive".to_owned(),
     });
+    let (waited, started) = (total.counted(count::WAITED), total.counted(STARTED));
+    let is_short = waited as f64 > MAX_WAITED * started as f64;
+    let waits = is_short.then(|| Warning {
+        kind: Kind::Audit,
+        severity: Severity::Note,
+        message: format!(
+            "{} of {} requests were due while all connections were busy",
+            units::count(waited),
+            units::count(started)
+        ),
+        hint: "they waited for one, which is a part of their response time: with more --connections they are sent at once, and the server decides who waits".to_owned(),
+    });
     Findings {
-        warnings: [differs, varies, closes].into_iter().flatten().collect(),
+        warnings: [differs, varies, closes, waits]
+            .into_iter()
+            .flatten()
+            .collect(),
         ..Findings::default()
     }
 }

@@ -42,6 +42,8 @@ pub(crate) mod count {
         CLOSED = CounterSpec::new("closed", "closed", Closed);
         /// Requests that were sent again, because the server had not taken them before a GOAWAY, or had refused them.
         RETRIES = CounterSpec::new("retries", "retries", Retries);
+        /// Requests of a rate that found all connections busy, and waited for one.
+        WAITED = CounterSpec::new("waited", "waited", Detail);
         /// Open connections, reported once a second by each worker.
         HELD = CounterSpec::new("held", "held", Held);
         /// Idle connections that the server closed.

@@ -332,15 +332,21 @@ impl Daemons {
             Subject::External(_) => None,
         };
         let version = |instance: &Instance| instance.daemon.version().map(str::to_owned);
+        let behind = self.services[..self.behind].first();
+        let own = self.instances.first().and_then(version);
+        let version = match (behind.and_then(version), own) {
+            (Some(behind), Some(own)) => Some(format!("{behind}, behind {own}")),
+            (behind, own) => behind.or(own),
+        };
         DaemonInfo {
             name: subject.name().to_owned(),
             about,
-            version: self.instances.first().and_then(version),
+            version,
             target: addresses(&self.target),
             instances: self.target.addresses.len() as u64,
             metrics: self.pages.iter().map(|url| without_user(url)).collect(),
             process: None,
-            program_sha256: self.instances.first().and_then(program_sha256),
+            program_sha256: behind.or(self.instances.first()).and_then(program_sha256),
         }
     }
 

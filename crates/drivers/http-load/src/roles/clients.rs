@@ -88,6 +88,8 @@ pub(crate) struct Clients<'a> {
     ramp: RampLimit,
     /// Operations of an open loop that wait for a free connection.
     waiting: VecDeque<Operation>,
+    /// The number of those that count and began to wait in this turn.
+    waited: u64,
     /// Operations in progress, including the warm-up's, and how many of them count.
     open: u64,
     counted: u64,
@@ -109,6 +111,7 @@ impl<'a> Clients<'a> {
             pool: Pool::new(shared.pool, share, origin),
             ramp: RampLimit::new(share, is_closed),
             waiting: VecDeque::new(),
+            waited: 0,
             open: 0,
             counted: 0,
             established: 0,
@@ -185,7 +188,9 @@ impl<'a> Clients<'a> {
     /// operation waits.
     pub(crate) fn connect_or_wait(&mut self, operation: Operation) -> Option<PendingConnect> {
         self.waiting.push_back(operation);
-        self.connect_waiting()
+        let next = self.connect_waiting();
+        self.waited += u64::from(next.is_none() && operation.counted);
+        next
     }
 
     /// Returns a connection for the operation that waits longest, if one may be opened for it.
@@ -437,6 +442,8 @@ impl<'a> Clients<'a> {
             self.fail(&operation, outcome::TIMEOUT, &state.record);
         }
         self.counters.flush(&state.record);
+        let waited = std::mem::take(&mut self.waited);
+        state.record.add(count::WAITED, waited);
         if state.is_second_over() {
             state.record.count(count::HELD, self.established);
         }

@@ -25,9 +25,16 @@ fn asks(name: &str) {
     for series in ["first_event", "first_content", "response"] {
         assert_eq!(result.values(series), 4, "{name}: {series}");
     }
+    let version = result["daemon"]["version"].as_str().unwrap();
+    let is_behind = daemon.manifest().behind.is_some();
+    assert_eq!(
+        version.contains(", behind null-peer "),
+        is_behind,
+        "{name}: {version}"
+    );
     // The front and the daemon behind it are measured as one.
     let processes = &result["usage"]["daemon"]["processes_peak"];
-    let least = 1 + u64::from(daemon.manifest().behind.is_some());
+    let least = 1 + u64::from(is_behind);
     assert!(processes.as_u64() >= Some(least), "{name}: {processes}");
     assert_eq!(result["services"].as_array().map_or(0, Vec::len), 0);
 }

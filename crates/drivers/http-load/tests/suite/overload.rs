@@ -135,6 +135,24 @@ fn a_server_that_becomes_slower_has_no_steady_state() {
     assert!(ran.result.warned().contains(&"NoSteadyState"), "{warning}");
 }
 
+/// One connection carries at most ten requests per second, of the fifty that are due.
+#[test]
+fn requests_that_wait_for_a_connection_are_counted_and_named() {
+    let server = peer::serve(|stream| {
+        answer_each(stream, |_| {
+            thread::sleep(Duration::from_millis(100));
+            OK
+        })
+    });
+    let ran = run(server, "-c 1 -R 50 -d 1s --drain 30s", 50);
+    let waited = ran.result.count("waited");
+    assert!((30..=50).contains(&waited), "{waited}");
+    let started = ran.result.operations("started");
+    let sentence =
+        format!("{waited} of {started} requests were due while all connections were busy");
+    assert!(ran.stdout.contains(&sentence), "{}", ran.stdout);
+}
+
 /// Every other request is held for as long as the limit, so no more than half of them meet the objective, whatever the
 /// machine adds.
 #[test]
