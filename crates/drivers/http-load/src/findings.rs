@@ -51,7 +51,10 @@ pub(crate) fn findings(total: &Tally) -> Findings {
         Warning::content_differs(&text, hint)
     });
     Findings {
-        warnings: [differs, varies, closes, ends].into_iter().flatten().collect(),
+        warnings: [differs, varies, closes, ends]
+            .into_iter()
+            .flatten()
+            .collect(),
         ..Findings::default()
     }
 }
