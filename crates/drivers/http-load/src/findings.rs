@@ -53,8 +53,20 @@ pub(crate) fn findings(total: &Tally) -> Findings {
         ),
         hint: "they waited for one, which is a part of their response time: with more --connections they are sent at once, and the server decides who waits".to_owned(),
     });
+    let count = |counter| total.counted(counter);
+    let unmarked = count(count::ENDED_BODY) + count(count::ENDED_CLOSE);
+    let marked = count(count::ENDED_DONE);
+    let ends = (marked > 0 && unmarked > 0).then(|| {
+        let text = format!(
+            "{} successful event streams ended without [DONE], and {} with it",
+            units::count(unmarked),
+            units::count(marked)
+        );
+        let hint = "a stream without the end marker that others have may have been cut: look for the reason in the server's log";
+        Warning::content_differs(&text, hint)
+    });
     Findings {
-        warnings: [differs, varies, closes, waits]
+        warnings: [differs, varies, closes, waits, ends]
             .into_iter()
             .flatten()
             .collect(),

@@ -101,6 +101,16 @@ pub(crate) const TRAILING: &str = "protocol_trailing";
 pub(crate) const SSE: &str = "protocol_sse";
 /// The pause after a record of an event stream was too long.
 pub(crate) const TIMEOUT_IDLE: &str = "timeout_idle";
+/// Failures of event streams alone.
+pub(crate) const OF_STREAMS: [&str; 7] = [
+    CONTENT_TYPE,
+    EVENT_ERROR,
+    NO_EVENT,
+    INCOMPLETE,
+    TRAILING,
+    SSE,
+    TIMEOUT_IDLE,
+];
 /// The response has no value for a capture of the plan.
 pub(crate) const CAPTURE: &str = "capture";
 

@@ -61,6 +61,7 @@ pub(super) fn block(run: &Run<'_>) -> String {
         throughput.measured_s,
         size(bytes as f64, 1024.0, "")
     );
+    events(run, &mut text);
     failures(run, &mut text);
     let _ = writeln!(text, "Requests/sec: {:>10.2}", run.per_second(answers));
     let transferred = size(run.per_second(bytes), 1024.0, "");
@@ -71,9 +72,34 @@ pub(super) fn block(run: &Run<'_>) -> String {
     text
 }
 
+/// Appends lines for the records of event streams, and for the tokens that their servers report, if there were any.
+fn events(run: &Run<'_>, text: &mut String) {
+    let count = |counter| run.throughput.count(counter);
+    let (records, reads, tokens) = (
+        count(count::EVENTS),
+        count(count::EVENT_READS),
+        count(count::TOKENS),
+    );
+    if records > 0 {
+        let _ = writeln!(
+            text,
+            "  {records} records of event streams, {:.2} in each read, {:.2}/sec",
+            records as f64 / reads.max(1) as f64,
+            run.per_second(records)
+        );
+    }
+    if tokens > 0 {
+        let rate = run.per_second(tokens);
+        let _ = writeln!(
+            text,
+            "  {tokens} tokens, as the server counts them, {rate:.2}/sec"
+        );
+    }
+}
+
 /// Appends lines for failures, if there were any.
 fn failures(run: &Run<'_>, text: &mut String) {
-    let of_responses: [(&str, &[&str]); 5] = [
+    let of_responses: [(&str, &[&str]); 6] = [
         (
             if run.plan.driver.expect_status.is_empty() {
                 "Non-2xx or 3xx responses"
@@ -85,6 +111,7 @@ fn failures(run: &Run<'_>, text: &mut String) {
         ("Responses with an unexpected length", &[outcome::LENGTH]),
         ("Responses with an unexpected body", &[outcome::BODY]),
         ("Redirects that were not followed", &REDIRECTS),
+        ("Event streams that failed", &outcome::OF_STREAMS),
         ("TLS errors", &[outcome::TLS]),
     ];
     let of_responses = of_responses.map(|(what, kinds)| (what, run.failed(kinds)));

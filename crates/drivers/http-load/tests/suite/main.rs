@@ -10,6 +10,7 @@ mod connections;
 mod contents;
 mod divided;
 mod engines;
+mod events;
 mod flame_graphs;
 mod frames;
 mod fronts;

@@ -79,10 +79,23 @@ fn put_watched(
     url: &str,
     (measure, drain): (Duration, Duration),
     workers: u64,
-    mut watch: impl FnMut(&Tally),
+    watch: impl FnMut(&Tally),
 ) -> Tally {
     let timeline = Timeline::new(measure, drain);
     let plan = Plan::new("test", timeline, vec![group], settings);
+    put_plan(plan, url, workers, watch)
+}
+
+/// Runs a load with one worker thread until its operations have ended; returns its counts, with the operations that met
+/// these objectives.
+pub(crate) fn put_with(settings: Settings, group: Group, url: &str, objectives: &[&str]) -> Tally {
+    let mut plan = Plan::new("test", Timeline::new(LONG, LONG), vec![group], settings);
+    plan.objectives = objectives.iter().map(|text| (*text).to_owned()).collect();
+    put_plan(plan, url, 1, |_| {})
+}
+
+fn put_plan(plan: Plan<Settings>, url: &str, workers: u64, mut watch: impl FnMut(&Tally)) -> Tally {
+    let timeline = plan.timeline;
     let load = ValidPlan::new::<HttpLoad>(plan).expect("the plan is right");
     let target = Target::of_urls(vec![url.to_owned()]);
     let stop = Arc::new(Cancellation::new().expect("there are descriptors"));
