@@ -15,6 +15,7 @@ mod http2;
 mod k6;
 mod mix;
 mod outcome;
+mod replay;
 mod requests;
 mod roles;
 mod settings;

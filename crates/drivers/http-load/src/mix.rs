@@ -6,8 +6,9 @@ use load::net::url::ServerUrl;
 use load::plan::{Group, Invalid, Plan};
 use measure::spec::{CounterRole, CounterSpec, SeriesRole, SeriesSpec, Spec};
 use measure::tally::Series;
-use traffic::{Capture, Names, Origin, Rows, Source, Weights};
+use traffic::{Capture, Names, Origin, Replay, Rows, Source, Weights};
 
+use crate::replay;
 use crate::requests::Requests;
 use crate::roles::checks::Checks;
 use crate::settings::Settings;
@@ -37,6 +38,8 @@ pub(crate) struct Mix {
     /// The names of columns, and of values; names of requests that others are `after` are among the values.
     pub(crate) names: Names,
     pub(crate) rows: Option<Rows>,
+    /// The due times of the rows, if they are a log that is replayed.
+    pub(crate) replay: Option<Replay>,
 }
 
 /// A request of a plan.
@@ -69,7 +72,12 @@ impl Mix {
         let settings = &mut plan.driver.clone();
         settings.choose_engine();
         let rows = settings.rows.as_deref();
-        let rows = rows.map(|path| Rows::open(ROWS, path)).transpose()?;
+        let mut rows = rows.map(|path| Rows::open(ROWS, path)).transpose()?;
+        let log = replay::open(settings)?;
+        let replay = log.map(|(log, replay)| {
+            rows = Some(log);
+            replay
+        });
         let columns = rows.iter().flat_map(|rows| rows.columns().to_vec());
         let mut names = Names {
             columns: columns.collect(),
@@ -100,6 +108,7 @@ impl Mix {
             requests,
             names,
             rows,
+            replay,
         })
     }
 
@@ -141,9 +150,11 @@ impl Mix {
     /// # Errors
     /// The first row that is wrong.
     pub(crate) fn check_rows(&mut self, used: &[usize]) -> Result<(), Invalid> {
-        self.rows
-            .iter_mut()
-            .try_for_each(|rows| rows.check(ROWS, used))
+        match (&mut self.rows, &mut self.replay) {
+            (Some(rows), Some(replay)) => replay.check(replay::FIELD, rows, used),
+            (Some(rows), None) => rows.check(ROWS, used),
+            (None, _) => Ok(()),
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use load::schedule::Share;
-use traffic::{RowReader, Values};
+use traffic::{Replay, RowReader, Values};
 
 use crate::outcome;
 use crate::requests::Requests;
@@ -29,7 +29,10 @@ impl<'a> RequestSource<'a> {
         let rows = shared.mix.rows.as_ref();
         Self {
             shared,
-            rows: rows.map(|rows| rows.reader(share, &shared.columns)),
+            rows: rows.map(|rows| match shared.mix.replay {
+                Some(_) => rows.reader(Share::ALL, &shared.columns),
+                None => rows.reader(share, &shared.columns),
+            }),
             sessions: HashMap::new(),
             room: Vec::new(),
         }
@@ -88,7 +91,10 @@ impl<'a> RequestSource<'a> {
         (operation, index): (&Operation, u32),
         hop: Option<&RedirectTarget>,
     ) -> &[u8] {
-        self.advance(requests);
+        // After a redirect it is the same row.
+        if hop.is_none() {
+            self.advance(requests, operation);
+        }
         let session = self.sessions.get(&(operation.group, index));
         let values = values(self.shared, self.rows.as_ref(), session, operation);
         self.room.clear();
@@ -96,9 +102,17 @@ impl<'a> RequestSource<'a> {
         &self.room
     }
 
-    /// Returns the values of an operation's request, with the next row, and the client's cookies.
-    pub(crate) fn values(&mut self, operation: &Operation, index: u32) -> (Values<'_>, &str) {
-        self.advance(self.shared.requests_of(operation.request, index));
+    /// Returns the values of an operation's request, with the next row unless it `is_redirected`, and the client's cookies.
+    pub(crate) fn values(
+        &mut self,
+        operation: &Operation,
+        index: u32,
+        is_redirected: bool,
+    ) -> (Values<'_>, &str) {
+        if !is_redirected {
+            let requests = self.shared.requests_of(operation.request, index);
+            self.advance(requests, operation);
+        }
         let session = self.sessions.get(&(operation.group, index));
         let values = values(self.shared, self.rows.as_ref(), session, operation);
         (values, cookie(session))
@@ -147,11 +161,14 @@ impl<'a> RequestSource<'a> {
         session.or_insert_with(|| Session::new(names))
     }
 
-    fn advance(&mut self, requests: &Requests) {
-        if let (Some(reader), Some(rows), true) =
-            (&mut self.rows, &self.shared.mix.rows, requests.use_rows)
-        {
-            reader.advance(rows);
+    /// Reads the row of an operation: the next one, or of a log the one with the operation's number.
+    fn advance(&mut self, requests: &Requests, operation: &Operation) {
+        let mix = &self.shared.mix;
+        if let (Some(reader), Some(rows), true) = (&mut self.rows, &mix.rows, requests.use_rows) {
+            match mix.replay {
+                Some(_) => reader.go_to(rows, operation.index),
+                None => reader.advance(rows),
+            }
         }
     }
 
@@ -161,6 +178,8 @@ impl<'a> RequestSource<'a> {
     /// The reason.
     pub(crate) fn check(&mut self) -> anyhow::Result<()> {
         let failure = self.rows.as_mut().and_then(RowReader::take_failure);
+        let replay = self.shared.mix.replay.as_ref();
+        let failure = failure.or_else(|| replay.and_then(Replay::failure).cloned());
         failure.map_or(Ok(()), |problem| Err(anyhow::anyhow!(problem)))
     }
 }

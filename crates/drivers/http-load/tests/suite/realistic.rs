@@ -15,6 +15,7 @@ use crate::servers::{ENGINES, OK, answers, send, url, well};
 
 mod har;
 mod mistakes;
+mod replay;
 
 /// Three requests, of which one is sent by one group only.
 const THREE: &str = r#"
