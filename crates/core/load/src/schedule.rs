@@ -291,6 +291,17 @@ impl Schedule {
         }
     }
 
+    /// Returns the difference between the indices of two operations that follow each other: of one client, or of all if there
+    /// are no clients that go on.
+    #[must_use]
+    pub fn stride(&self) -> u64 {
+        match &self.rule {
+            Rule::Closed { workers, .. } | Rule::Spread { ops: workers, .. } => (*workers).max(1),
+            Rule::Users(users) => users.stride(),
+            _ => 1,
+        }
+    }
+
     /// Returns the operation after `index` of the same worker of a closed loop: worker j does j, j + workers, j + 2
     /// workers… `at` is the time, in nanoseconds since the run's origin.
     pub(crate) fn next_of_worker(&self, index: u64, at: u64) -> Option<u64> {

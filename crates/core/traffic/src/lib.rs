@@ -17,4 +17,4 @@ pub use replay::{Replay, Times};
 pub use rows::{Ignored, RowReader, Rows};
 pub use template::{Encoding, Names, Source, Template, Values};
 pub use think::ThinkTime;
-pub use weights::Weights;
+pub use weights::{Choice, Weights};

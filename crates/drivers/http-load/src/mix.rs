@@ -4,15 +4,16 @@ use std::collections::BTreeMap;
 
 use load::net::url::ServerUrl;
 use load::plan::{Group, Invalid, Plan};
+use load::schedule::Share;
 use measure::spec::{CounterRole, CounterSpec, SeriesRole, SeriesSpec, Spec};
 use measure::tally::Series;
-use traffic::{Capture, Names, Origin, Replay, Rows, Source, Weights};
+use traffic::{Capture, Choice, Names, Origin, Replay, Rows, Source, Weights};
 
 use crate::replay;
 use crate::requests::Requests;
 use crate::roles::checks::Checks;
 use crate::settings::Settings;
-use crate::settings::planned::{PlannedRequest, in_request};
+use crate::settings::planned::{Order, PlannedRequest, in_request};
 use crate::spec::SPEC;
 
 mod needs;
@@ -32,7 +33,7 @@ pub(crate) struct Mix {
     /// The settings of each request: the driver's own if the plan names none.
     pub(crate) requests: Vec<MixRequest>,
     /// The choice among them, for each group.
-    pub(crate) choices: Vec<Weights>,
+    pub(crate) choices: Vec<Choice>,
     /// The request before the run.
     pub(crate) setup: Option<MixRequest>,
     /// The names of columns, and of values; names of requests that others are `after` are among the values.
@@ -266,7 +267,7 @@ pub(crate) fn at(planned: &[PlannedRequest], index: usize, error: Invalid) -> In
 }
 
 /// Returns the choice of each group.
-fn choices(plan: &Plan<Settings>) -> Result<Vec<Weights>, Invalid> {
+fn choices(plan: &Plan<Settings>) -> Result<Vec<Choice>, Invalid> {
     let requests = &plan.driver.requests;
     for (index, request) in requests.iter().enumerate() {
         let is_known = |name: &String| plan.groups.iter().any(|group| group.name == *name);
@@ -283,6 +284,12 @@ fn choices(plan: &Plan<Settings>) -> Result<Vec<Weights>, Invalid> {
             return Err(at(requests, index, Invalid::new("group", problem)));
         }
     }
+    let is_in_turn = plan.driver.order == Order::Sequential;
+    if is_in_turn && requests.is_empty() {
+        let problem = "is the order of [[driver.requests]], and there are none: leave it out";
+        return Err(Invalid::new("driver.order", problem));
+    }
+    let strides = plan.schedules(Share::ALL);
     let choice = |(index, group): (usize, &Group)| {
         let weight = |request: &PlannedRequest| match &request.group {
             Some(name) if *name != group.name => 0,
@@ -290,7 +297,7 @@ fn choices(plan: &Plan<Settings>) -> Result<Vec<Weights>, Invalid> {
         };
         let weights: Vec<u32> = requests.iter().map(weight).collect();
         if requests.is_empty() {
-            return Ok(Weights::new(&[1], 0));
+            return Ok(Choice::ByWeight(Weights::new(&[1], 0)));
         }
         if weights.iter().all(|weight| *weight == 0) {
             let problem = format!(
@@ -299,7 +306,11 @@ fn choices(plan: &Plan<Settings>) -> Result<Vec<Weights>, Invalid> {
             );
             return Err(Invalid::new("driver.requests", problem));
         }
-        Ok(Weights::new(&weights, plan.seed.wrapping_add(index as u64)))
+        if is_in_turn {
+            return Ok(Choice::in_turn(&weights, strides[index].stride()));
+        }
+        let seed = plan.seed.wrapping_add(index as u64);
+        Ok(Choice::ByWeight(Weights::new(&weights, seed)))
     };
     plan.groups.iter().enumerate().map(choice).collect()
 }

@@ -16,7 +16,7 @@ use traffic::ThinkTime;
 
 pub(crate) mod planned;
 
-pub use planned::PlannedRequest;
+pub use planned::{Order, PlannedRequest};
 
 /// Maximum timeout of a request or a connection: the largest value of a histogram.
 pub(crate) const MAX_TIMEOUT: Duration = Duration::from_secs(3600);
@@ -203,10 +203,14 @@ pub struct Settings {
     /// arrives in one piece). Always on with stages, and if a threshold uses a phase
     #[arg(long, help_heading = RESPONSES)]
     pub phases: bool,
-    /// Several requests instead of one: each operation sends one of them, drawn by weight.
+    /// Several requests instead of one: each operation sends one of them, drawn by weight or in turn.
     #[arg(skip)]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub requests: Vec<PlannedRequest>,
+    /// The order of several requests: weighted, or sequential, for the journey of a user.
+    #[arg(skip)]
+    #[serde(skip_serializing_if = "Order::is_default")]
+    pub order: Order,
     /// A request that is sent once before the run: the values that it captures are there for all clients. Header fields,
     /// bodies and expectations of the driver are not its own.
     #[arg(skip)]
@@ -367,7 +371,13 @@ impl Settings {
                 let path = self.path.as_deref().unwrap_or("the URL");
                 format!("{} {path}{rows}", self.method)
             }
-            each => format!("{} requests by weight ({each}){rows}", self.requests.len()),
+            each => {
+                let order = match self.order {
+                    Order::Weighted => "by weight",
+                    Order::Sequential => "in turn",
+                };
+                format!("{} requests {order} ({each}){rows}", self.requests.len())
+            }
         }
     }
 
