@@ -7,6 +7,7 @@ use load::plan::{Group, Invalid, Plan};
 use load::schedule::Share;
 use measure::spec::{CounterRole, CounterSpec, SeriesRole, SeriesSpec, Spec};
 use measure::tally::Series;
+use subject::manifest::find_plan;
 use traffic::{Capture, Choice, Names, Origin, Replay, Rows, Source, Weights};
 
 use crate::replay;
@@ -73,7 +74,8 @@ impl Mix {
         let settings = &mut plan.driver.clone();
         settings.choose_engine();
         let rows = settings.rows.as_deref();
-        let mut rows = rows.map(|path| Rows::open(ROWS, path)).transpose()?;
+        let rows = rows.map(|path| Rows::open(ROWS, &find_plan(path)));
+        let mut rows = rows.transpose()?;
         let log = replay::open(settings)?;
         let replay = log.map(|(log, replay)| {
             rows = Some(log);

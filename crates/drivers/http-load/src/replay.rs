@@ -4,6 +4,7 @@ use harness::output;
 use load::duration;
 use load::plan::{Group, Invalid, Plan};
 use measure::units;
+use subject::manifest::find_plan;
 use traffic::{Replay, Rows};
 
 use crate::settings::Settings;
@@ -26,7 +27,7 @@ pub(crate) fn open(settings: &Settings) -> Result<Option<(Rows, Replay)>, Invali
         let problem = "is not above 0: give a factor, such as 2 for twice as fast";
         return Err(Invalid::setting("speed", problem));
     }
-    let mut rows = Rows::open_log(FIELD, path)?;
+    let mut rows = Rows::open_log(FIELD, &find_plan(path))?;
     let replay = Replay::new(FIELD, &mut rows, &settings.method, speed)?;
     Ok(Some((rows, replay)))
 }

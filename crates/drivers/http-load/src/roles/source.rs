@@ -1,6 +1,7 @@
 //! The next request of an operation, as bytes or as the values in it: the one that both engines send.
 
 use std::collections::HashMap;
+use std::time::SystemTime;
 
 use load::schedule::Share;
 use traffic::{Replay, RowReader, Values};
@@ -8,6 +9,7 @@ use traffic::{Replay, RowReader, Values};
 use crate::outcome;
 use crate::requests::Requests;
 use crate::roles::checks::Captured;
+use crate::roles::cookies::Cookies;
 use crate::roles::operation::Operation;
 use crate::roles::redirect::RedirectTarget;
 use crate::roles::session::{SET_COOKIE, Session};
@@ -98,7 +100,7 @@ impl<'a> RequestSource<'a> {
         let session = self.sessions.get(&(operation.group, index));
         let values = values(self.shared, self.rows.as_ref(), session, operation);
         self.room.clear();
-        requests.render(values, cookie(session), hop, &mut self.room);
+        requests.render(values, cookies(session), hop, &mut self.room);
         &self.room
     }
 
@@ -108,14 +110,14 @@ impl<'a> RequestSource<'a> {
         operation: &Operation,
         index: u32,
         is_redirected: bool,
-    ) -> (Values<'_>, &str) {
+    ) -> (Values<'_>, &Cookies) {
         if !is_redirected {
             let requests = self.shared.requests_of(operation.request, index);
             self.advance(requests, operation);
         }
         let session = self.sessions.get(&(operation.group, index));
         let values = values(self.shared, self.rows.as_ref(), session, operation);
-        (values, cookie(session))
+        (values, cookies(session))
     }
 
     /// Takes the values from a successful answer. Returns the kind of failure if there is none for a capture.
@@ -151,7 +153,9 @@ impl<'a> RequestSource<'a> {
         if self.shared.settings.cookies
             && let Some(fields) = self.shared.checks.field(captured, SET_COOKIE)
         {
-            self.session((operation.group, client)).keep_cookies(fields);
+            self.session((operation.group, client))
+                .cookies
+                .keep(fields, SystemTime::now());
         }
     }
 
@@ -198,8 +202,8 @@ fn values<'v>(
     }
 }
 
-fn cookie(session: Option<&Session>) -> &str {
-    session.map_or("", |session| &session.cookie)
+fn cookies(session: Option<&Session>) -> &Cookies {
+    session.map_or(Cookies::NONE, |session| &session.cookies)
 }
 
 /// The bytes of a request.

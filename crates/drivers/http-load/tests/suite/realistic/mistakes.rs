@@ -102,8 +102,8 @@ fn a_wrong_plan_is_refused_with_the_field_and_the_remedy() {
         (
             "follow",
             "[driver]",
-            "[driver]\nfollow = 3".to_owned(),
-            vec!["driver.follow (--follow)", "leave out --follow"],
+            "[driver]\nfollow = 3\nheaders = ['X-User: {{user}}']".to_owned(),
+            vec!["driver.follow (--follow)", "columns in paths only"],
         ),
     ];
     let mut files: Vec<(String, String)> = vec![("rows.csv".to_owned(), "user\nme\n".to_owned())];
