@@ -128,6 +128,7 @@ fn sample(option: &Arg) -> &'static str {
         "BOOL" => "false",
         "DURATION" => "7s",
         "FILE" => concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"),
+        "LOG" => concat!(env!("CARGO_MANIFEST_DIR"), "/src/options/access.txt"),
         "SHARE" => "0.7",
         _ => "7",
     }

@@ -12,6 +12,7 @@ fn the_page_of_names_and_options_agrees_with_the_program() {
     let needs = Needs {
         defaults: &[
             "connections",
+            "replay",
             "keep-open",
             "requests",
             "stage",
