@@ -326,7 +326,7 @@ mod tests {
         assert_eq!(rendered("{{user}}", Encoding::Path, kept.as_bytes()), kept);
     }
 
-    /// Columns come before values, and a client's own values before those of all.
+    /// Columns come before values, and a client's own values before the shared ones.
     #[test]
     fn a_name_has_one_source() {
         let names = Names {
