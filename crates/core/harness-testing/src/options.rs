@@ -129,6 +129,7 @@ fn sample(option: &Arg) -> &'static str {
         "DURATION" => "7s",
         "DISTRIBUTION" => "poisson",
         "FILE" => concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"),
+        "LOG" => concat!(env!("CARGO_MANIFEST_DIR"), "/src/options/access.txt"),
         "SHARE" => "0.7",
         _ => "7",
     }

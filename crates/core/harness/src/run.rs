@@ -14,6 +14,7 @@ use measure::warning::Warning;
 
 pub(crate) mod conclude;
 mod daemons;
+mod early_end;
 mod external;
 mod faults;
 mod flame_graphs;

@@ -25,7 +25,7 @@ use crate::opening_phase::WorkerOpening;
 use crate::pacer::Pacer;
 use crate::plan::{Invalid, Plan};
 use crate::recorder::Recorder;
-use crate::schedule::Share;
+use crate::schedule::{Schedule, Share};
 use crate::workers::WorkerRange;
 
 /// The address of a daemon, or of several that share the load: operation k goes to the address with index k modulo
@@ -187,6 +187,12 @@ pub trait Driver: std::fmt::Debug + Sized + Send + Sync + 'static {
     /// A value that this driver has not written.
     fn learn(&self, _learned: serde_json::Value) -> anyhow::Result<()> {
         Ok(())
+    }
+
+    /// Returns the schedules of all groups for one share of the load: the plan's own, unless the driver has another source of
+    /// due times. There is one for each group.
+    fn schedules(&self, plan: &Plan<Self::Config>, share: Share) -> Vec<Schedule> {
+        plan.schedules(share)
     }
 
     /// Returns whether the configured driver records `series`, so that its histogram (264 KiB per tally) is allocated

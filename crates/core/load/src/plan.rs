@@ -77,6 +77,15 @@ pub struct Plan<D> {
     /// Conditions that a run must meet, such as `first_byte.p99 <= 50ms`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub thresholds: Vec<String>,
+    /// Ends the run when a threshold is missed, judged each second from this long into the measured time on; if it is absent,
+    /// thresholds are judged at the end only.
+    #[serde(
+        default,
+        with = "duration::optional",
+        skip_serializing_if = "Option::is_none"
+    )]
+    #[schemars(with = "Option<duration::Text>")]
+    pub abort_on_fail: Option<Duration>,
     /// The metric that decides which daemon is better, such as `response.p99`; if it is absent, the downtime after faults, or
     /// the median of the headline series.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -201,6 +210,7 @@ impl<D> Plan<D> {
             seed: 0,
             objectives: Vec::new(),
             thresholds: Vec::new(),
+            abort_on_fail: None,
             primary: None,
             faults: Vec::new(),
             suite: None,
@@ -250,6 +260,7 @@ impl<D> Plan<D> {
         self.arrivals_fit()?;
         self.stages_fit()?;
         self.deadline_fits()?;
+        self.abort_fits()?;
         if !(1..=MOST_INSTANCES).contains(&self.instances) {
             let problem = format!("{} is not between 1 and {MOST_INSTANCES}", self.instances);
             return Err(Invalid::new("instances (--instances)", problem));
@@ -297,6 +308,20 @@ impl<D> Plan<D> {
             _ => return Ok(()),
         };
         Err(Invalid::new("deadline (--deadline)", problem))
+    }
+
+    /// Refuses an early end that would judge nothing.
+    fn abort_fits(&self) -> Result<(), Invalid> {
+        let problem = match self.abort_on_fail {
+            Some(_) if self.thresholds.is_empty() => {
+                "ends the run when a threshold is missed: give one (--threshold), or leave it out"
+            }
+            Some(after) if after >= self.timeline.measure => {
+                "must be shorter than timeline.measure: the rest is the time in which thresholds are judged"
+            }
+            _ => return Ok(()),
+        };
+        Err(Invalid::new("abort_on_fail (--abort-on-fail)", problem))
     }
 
     /// Parses the thresholds with the series, errors and counters of the driver.

@@ -5,6 +5,7 @@ mod curve;
 mod drawn;
 mod users;
 
+use std::fmt;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -46,7 +47,14 @@ enum Rule {
     RandomOffsets(RandomOffsets),
     /// The curve gives the number of users at each time.
     Users(Users),
+    /// Each operation is due at its time in a list, and `next` is the index of the list's next one.
+    Listed { times: Box<dyn DueTimes>, next: u64 },
 }
+
+/// The due times of all operations, nanoseconds since the run's origin, in order.
+pub trait DueTimes: Iterator<Item = u64> + fmt::Debug + Send {}
+
+impl<T: Iterator<Item = u64> + fmt::Debug + Send> DueTimes for T {}
 
 /// The next operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -185,6 +193,13 @@ impl Schedule {
         Self::new(Rule::Users(Users::new(stages, share)), u64::MAX, share)
     }
 
+    /// Creates an open loop whose operations are due at listed times, such as a log's. Every share reads all times and
+    /// keeps its own.
+    #[must_use]
+    pub fn listed(times: Box<dyn DueTimes>, share: Share) -> Self {
+        Self::new(Rule::Listed { times, next: 0 }, u64::MAX, share)
+    }
+
     fn new(rule: Rule, limit: u64, share: Share) -> Self {
         assert!(
             share.index < share.of,
@@ -234,7 +249,7 @@ impl Schedule {
     pub fn has_fixed_number(&self) -> bool {
         match &self.rule {
             Rule::Spread { .. } => true,
-            Rule::Constant(_) | Rule::Random(_) => self.limit < u64::MAX,
+            Rule::Constant(_) | Rule::Random(_) | Rule::Listed { .. } => self.limit < u64::MAX,
             Rule::RandomOffsets(drawn) => !drawn.is_closed() && drawn.ops < u64::MAX,
             Rule::Closed { .. } | Rule::Users(_) => false,
         }
@@ -247,6 +262,17 @@ impl Schedule {
             Rule::Closed { .. } | Rule::Users(_) => true,
             Rule::RandomOffsets(drawn) => drawn.is_closed(),
             _ => false,
+        }
+    }
+
+    /// Returns the difference between the indices of two operations that follow each other: of one client, or of all if there
+    /// are no clients that go on.
+    #[must_use]
+    pub fn stride(&self) -> u64 {
+        match &self.rule {
+            Rule::Closed { workers, .. } | Rule::Spread { ops: workers, .. } => (*workers).max(1),
+            Rule::Users(users) => users.stride(),
+            _ => 1,
         }
     }
 
@@ -282,6 +308,11 @@ impl Iterator for Schedule {
             Rule::Random(arrivals) => arrivals.when(index)?,
             Rule::RandomOffsets(drawn) => return drawn.next(),
             Rule::Users(users) => return users.next(),
+            Rule::Listed { times, next } => {
+                let before = index - *next;
+                *next = index + 1;
+                times.nth(before as usize)?
+            }
         };
         self.next = index.saturating_add(self.share.of);
         Some(Due { at, index })

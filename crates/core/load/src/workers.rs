@@ -122,7 +122,11 @@ impl Threads {
                 index: worker,
                 of: range.total,
             });
-            let pacer = Pacer::new(phases.begin, phases.end, load.plan.schedules(share));
+            let pacer = Pacer::new(
+                phases.begin,
+                phases.end,
+                driver.schedules(&load.plan, share),
+            );
             let response = load.description.response;
             let objectives = objectives.clone();
             let deadline = load.plan.deadline.map(|deadline| deadline.as_nanos());

@@ -133,6 +133,25 @@ impl Threshold {
     }
 }
 
+impl Threshold {
+    /// Returns true if it limits a figure of a series.
+    #[must_use]
+    pub fn reads_series(&self, name: &str) -> bool {
+        matches!(&self.subject, Subject::Series(own, _) if own == name)
+    }
+
+    /// Judges a run that goes on, by its figures until now: returns the threshold if it is missed. A number that only grows
+    /// misses it once it is too large; whether it is large enough, and the verdict, is judged at the end. So are figures that
+    /// only the end knows.
+    #[must_use]
+    pub fn missed_by_now(&self, result: &RunResult) -> Option<ThresholdResult> {
+        let unit = self.subject.unit()?;
+        let ordering = self.subject.read(result)?.partial_cmp(&self.bound)?;
+        let is_final = unit != Unit::Count || ordering.is_gt();
+        (is_final && !(self.operator)(ordering)).then(|| self.judge(result))
+    }
+}
+
 fn unknown_error(kind: &str, spec: &Spec) -> Option<String> {
     let known = spec.errors.iter().map(|error| error.name.as_ref());
     let is_known = known.clone().any(|known| known == kind);

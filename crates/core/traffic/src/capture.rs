@@ -139,10 +139,30 @@ mod tests {
             (r#"regex:"b": \["(\w)" as b"#, Some("x")),
             (r"regex:[0-9]+ as n", Some("7")),
             ("regex:(nothing) as n", None),
+            // The name is after the last `as`.
+            (r#"regex:"(\w) as t" as n"#, Some("t")),
         ] {
             assert_eq!(taken(capture, body).as_deref(), value, "{capture}");
         }
         assert_eq!(taken("json:/token as token", "<html>"), None);
+    }
+
+    /// A body need not be text. JSON is parsed once for all captures of an answer.
+    #[test]
+    fn any_bytes_have_patterns_and_a_parsed_body_is_used_again() {
+        let parse = |text: &str| Capture::parse("capture", text).unwrap();
+        let none = |_: &str| None;
+        let bytes = parse(r"regex:(?-u:\xff) id=([0-9]+) as n");
+        let taken = bytes.take(b"\x00\xff id=7", &mut None, none);
+        assert_eq!(taken.as_deref(), Some(&b"7"[..]));
+        let (token, mut json) = (parse("json:/token as token"), None);
+        assert_eq!(
+            token.take(br#"{"token": 1}"#, &mut json, none).as_deref(),
+            Some(&b"1"[..])
+        );
+        assert_eq!(token.take(b"", &mut json, none).as_deref(), Some(&b"1"[..]));
+        assert!(bytes.needs_body() && token.needs_body());
+        assert!(!parse("header:Location as next").needs_body());
     }
 
     #[test]

@@ -6,13 +6,15 @@
 
 mod capture;
 mod draw;
+mod replay;
 mod rows;
 mod template;
 mod think;
 mod weights;
 
 pub use capture::{Capture, Origin};
-pub use rows::{RowReader, Rows};
+pub use replay::{Replay, Times};
+pub use rows::{Ignored, RowReader, Rows};
 pub use template::{Encoding, Names, Source, Template, Values};
 pub use think::ThinkTime;
-pub use weights::Weights;
+pub use weights::{Choice, Weights};

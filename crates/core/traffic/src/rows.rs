@@ -14,9 +14,11 @@ use load::schedule::Share;
 
 mod csv_rows;
 mod json_lines;
+mod log_lines;
 
 use csv_rows::CsvRows;
 use json_lines::JsonRows;
+use log_lines::LogRows;
 
 /// Maximum number of positions that are kept: every n-th row's, with n doubled whenever they are too many.
 const MOST_POSITIONS: usize = 4_096;
@@ -29,7 +31,30 @@ pub struct Rows {
     path: PathBuf,
     /// The names of the columns.
     columns: Vec<String>,
+    kind: Kind,
+    /// The column whose value decides which rows count, and that value.
+    only: Option<(usize, Box<str>)>,
     index: Index,
+    ignored: Ignored,
+}
+
+/// The formats of files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Csv,
+    Json,
+    Log,
+}
+
+/// Lines of a file that are not rows, counted by [`Rows::check`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Ignored {
+    /// Rows with another value in the column that decides: requests with another method.
+    pub others: u64,
+    /// Lines of an access log that are not requests.
+    pub unreadable: u64,
+    /// The first one of them, from 1.
+    pub first_unreadable: u64,
 }
 
 /// The positions of every n-th row.
@@ -53,6 +78,15 @@ struct Position {
 enum Format {
     Csv(Box<CsvRows>),
     Json(Box<JsonRows>),
+    Log(Box<LogRows>),
+}
+
+/// An open file of rows.
+#[derive(Debug)]
+pub(crate) struct RowFile {
+    format: Format,
+    only: Option<(usize, Box<str>)>,
+    others: u64,
 }
 
 impl Rows {
@@ -62,6 +96,27 @@ impl Rows {
     /// # Errors
     /// The file can't be read, has no columns, or two of one name; `field` is where its name stands.
     pub fn open(field: &str, path: &Path) -> Result<Self, Invalid> {
+        let kind = if is_json(path) { Kind::Json } else { Kind::Csv };
+        Self::open_as(kind, field, path)
+    }
+
+    /// Opens a log: CSV or JSON lines by its name, otherwise an access log in the common or combined format.
+    ///
+    /// # Errors
+    /// See [`open`](Self::open).
+    pub fn open_log(field: &str, path: &Path) -> Result<Self, Invalid> {
+        let is_csv = path
+            .extension()
+            .is_some_and(|end| end.eq_ignore_ascii_case("csv"));
+        let kind = match is_json(path) {
+            true => Kind::Json,
+            false if is_csv => Kind::Csv,
+            false => Kind::Log,
+        };
+        Self::open_as(kind, field, path)
+    }
+
+    fn open_as(kind: Kind, field: &str, path: &Path) -> Result<Self, Invalid> {
         let wrong = |problem: String| Invalid::new(format!("{field} {}", path.display()), problem);
         let unreadable =
             |error: std::io::Error| wrong(format!("{error}: name a file that can be read"));
@@ -69,10 +124,10 @@ impl Rows {
         if !file.metadata().map_err(unreadable)?.is_file() {
             return Err(wrong("is not a file: rows are read again from the start, so a pipe or a folder can't be used".to_owned()));
         }
-        let columns = if is_json(path) {
-            json_lines::columns(file)
-        } else {
-            csv_rows::columns(file)
+        let columns = match kind {
+            Kind::Json => json_lines::columns(file),
+            Kind::Csv => csv_rows::columns(file),
+            Kind::Log => Ok(log_lines::COLUMNS.map(str::to_owned).to_vec()),
         };
         let columns = columns.map_err(wrong)?;
         for (index, name) in columns.iter().enumerate() {
@@ -83,8 +138,26 @@ impl Rows {
         Ok(Self {
             path: path.to_owned(),
             columns,
+            kind,
+            only: None,
             index: Index::default(),
+            ignored: Ignored::default(),
         })
+    }
+
+    /// Counts only rows with this value in a column: the others are not rows.
+    pub(crate) fn keep_only(&mut self, column: usize, value: &str) {
+        self.only = Some((column, value.into()));
+    }
+
+    /// Returns the lines that are not rows; none before [`check`](Self::check).
+    #[must_use]
+    pub fn ignored(&self) -> Ignored {
+        self.ignored
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
     }
 
     /// Returns the names of the columns.
@@ -110,41 +183,79 @@ impl Rows {
     /// # Errors
     /// The first row that is wrong, with its line; or the file has no rows.
     pub fn check(&mut self, field: &str, used: &[usize]) -> Result<(), Invalid> {
+        self.check_each(field, used, |_| Ok(()))
+    }
+
+    /// As [`check`](Self::check), with a check of each row.
+    pub(crate) fn check_each(
+        &mut self,
+        field: &str,
+        used: &[usize],
+        check: impl FnMut(&RowFile) -> Result<(), String>,
+    ) -> Result<(), Invalid> {
         let named = format!("{field} {}", self.path.display());
-        self.count(used)
+        self.count(used, check)
             .map_err(|problem| Invalid::new(named, problem))
     }
 
-    fn count(&mut self, used: &[usize]) -> Result<(), String> {
-        let mut format = self.format(used)?;
+    fn count(
+        &mut self,
+        used: &[usize],
+        mut check: impl FnMut(&RowFile) -> Result<(), String>,
+    ) -> Result<(), String> {
+        let mut rows = self.open_rows(used)?;
         let mut index = Index {
             every: 1,
             ..Index::default()
         };
         loop {
-            let position = format.position();
-            if !format.next()? {
+            let position = rows.position();
+            if !rows.next()? {
                 break;
             }
+            check(&rows).map_err(|problem| format!("line {}: {problem}", rows.line()))?;
             index.add(position);
         }
+        let ignored = rows.ignored();
         if index.rows == 0 {
-            return Err("has no rows: add one below the names of the columns".to_owned());
+            return Err(self.without_rows(ignored));
         }
-        self.index = index;
+        (self.index, self.ignored) = (index, ignored);
         Ok(())
     }
 
-    fn format(&self, used: &[usize]) -> Result<Format, String> {
+    fn without_rows(&self, ignored: Ignored) -> String {
+        match &self.only {
+            Some((_, method)) if ignored.others > 0 => format!(
+                "has no request with the method {method}, and {} with others: set the method to one of it",
+                ignored.others
+            ),
+            _ if ignored.unreadable > 0 => "has no request in the common or combined log format: name a log of nginx or Apache, or convert it to CSV (.csv) or JSON lines (.jsonl)".to_owned(),
+            _ if self.kind == Kind::Log => "has no requests: name a log with some".to_owned(),
+            _ => "has no rows: add one below the names of the columns".to_owned(),
+        }
+    }
+
+    pub(crate) fn open_rows(&self, used: &[usize]) -> Result<RowFile, String> {
         let file = File::open(&self.path).map_err(|error| error.to_string())?;
-        let buffered = BufReader::with_capacity(BUFFER, file);
-        Ok(if is_json(&self.path) {
-            Format::Json(Box::new(JsonRows::new(buffered, &self.columns, used)))
-        } else {
-            Format::Csv(Box::new(CsvRows::new(
-                buffered.into_inner(),
-                self.columns.len(),
-            )?))
+        let buffered = |file| BufReader::with_capacity(BUFFER, file);
+        let format = match self.kind {
+            Kind::Json => {
+                let mut used = used.to_vec();
+                used.extend(self.only.iter().map(|(column, _)| *column));
+                Format::Json(Box::new(JsonRows::new(
+                    buffered(file),
+                    &self.columns,
+                    &used,
+                )))
+            }
+            Kind::Csv => Format::Csv(Box::new(CsvRows::new(file, self.columns.len())?)),
+            Kind::Log => Format::Log(Box::new(LogRows::new(buffered(file)))),
+        };
+        Ok(RowFile {
+            format,
+            only: self.only.clone(),
+            others: 0,
         })
     }
 
@@ -164,7 +275,7 @@ impl Rows {
             next: end,
             begins: 0,
             used: used.to_vec(),
-            format: None,
+            rows: None,
             failed: None,
         }
     }
@@ -187,11 +298,9 @@ impl Index {
     }
 
     /// Returns the last known position that is not behind a row, and the number of rows between both.
-    fn find(&self, row: u64) -> (Position, u64) {
-        (
-            self.positions[(row / self.every) as usize],
-            row % self.every,
-        )
+    fn find(&self, row: u64) -> Option<(Position, u64)> {
+        let position = self.positions.get((row / self.every) as usize)?;
+        Some((*position, row % self.every))
     }
 }
 
@@ -204,7 +313,7 @@ pub struct RowReader {
     /// Number of times that the part was begun.
     begins: u64,
     used: Vec<usize>,
-    format: Option<Format>,
+    rows: Option<RowFile>,
     failed: Option<String>,
 }
 
@@ -220,43 +329,63 @@ impl RowReader {
     }
 
     fn try_advance(&mut self, rows: &Rows) -> Result<(), String> {
-        let changed = || "has changed since the run began: keep it as it is".to_owned();
         if self.next == self.part.end {
-            let (position, between) = rows.index.find(self.part.start);
-            let mut format = match self.format.take() {
-                Some(format) => format,
-                None => rows.format(&self.used)?,
-            };
-            format.seek(position)?;
-            for _ in 0..between {
-                if !format.next()? {
-                    return Err(changed());
-                }
-            }
-            self.format = Some(format);
-            self.next = self.part.start;
+            self.seek(rows, self.part.start)?;
             self.begins += 1;
         }
-        let format = self
-            .format
+        self.read(self.next + 1)
+    }
+
+    /// Goes to the row with this number among all rows of the file. It costs little if numbers hardly ever fall. An error is
+    /// kept, and the last row stays.
+    pub fn go_to(&mut self, rows: &Rows, number: u64) {
+        if self.failed.is_none()
+            && let Err(problem) = self.try_go_to(rows, number)
+        {
+            self.failed = Some(format!("{}: {problem}", rows.path.display()));
+        }
+    }
+
+    fn try_go_to(&mut self, rows: &Rows, number: u64) -> Result<(), String> {
+        let is_behind = self.rows.is_none() || number + 1 < self.next;
+        if is_behind || number - (self.next.max(1) - 1) > rows.index.every {
+            self.seek(rows, number)?;
+        }
+        self.read(number + 1)
+    }
+
+    /// Makes a row the next one.
+    fn seek(&mut self, rows: &Rows, row: u64) -> Result<(), String> {
+        let (position, between) = rows.index.find(row).ok_or_else(changed)?;
+        let mut file = match self.rows.take() {
+            Some(file) => file,
+            None => rows.open_rows(&self.used)?,
+        };
+        file.format.seek(position)?;
+        self.rows = Some(file);
+        self.next = row - between;
+        self.read(row)
+    }
+
+    /// Reads up to the row before `end`.
+    fn read(&mut self, end: u64) -> Result<(), String> {
+        let rows = self
+            .rows
             .as_mut()
             .expect("it was opened with the first row");
-        self.next += 1;
-        if format.next()? {
-            Ok(())
-        } else {
-            Err(changed())
+        while self.next < end {
+            self.next += 1;
+            if !rows.next()? {
+                return Err(changed());
+            }
         }
+        Ok(())
     }
 
     /// Returns a column of the current row; empty before the first one.
     #[must_use]
     pub fn field(&self, column: usize) -> &[u8] {
-        match &self.format {
-            Some(Format::Csv(rows)) => rows.field(column),
-            Some(Format::Json(rows)) => rows.field(column),
-            None => &[],
-        }
+        self.rows.as_ref().map_or(&[], |rows| rows.field(column))
     }
 
     /// Returns how often the worker has begun its part again.
@@ -271,34 +400,81 @@ impl RowReader {
     }
 }
 
+impl RowFile {
+    /// Reads the next row; returns false at the end.
+    pub(crate) fn next(&mut self) -> Result<bool, String> {
+        while self.format.next()? {
+            match &self.only {
+                Some((column, value)) if self.field(*column) != value.as_bytes() => {
+                    self.others += 1;
+                }
+                _ => return Ok(true),
+            }
+        }
+        Ok(false)
+    }
+
+    /// Returns a column of the current row.
+    pub(crate) fn field(&self, column: usize) -> &[u8] {
+        match &self.format {
+            Format::Csv(rows) => rows.field(column),
+            Format::Json(rows) => rows.field(column),
+            Format::Log(rows) => rows.field(column),
+        }
+    }
+
+    /// Returns the position of the next row.
+    fn position(&self) -> Position {
+        match &self.format {
+            Format::Csv(rows) => rows.position(),
+            Format::Json(rows) => rows.position,
+            Format::Log(rows) => rows.position,
+        }
+    }
+
+    /// Returns the line of the current row, from 1: its last one, if it has several.
+    fn line(&self) -> u64 {
+        self.position().line.saturating_sub(1)
+    }
+
+    fn ignored(&self) -> Ignored {
+        let (unreadable, first_unreadable) = match &self.format {
+            Format::Log(rows) => (rows.skipped, rows.first_skipped),
+            _ => (0, 0),
+        };
+        Ignored {
+            others: self.others,
+            unreadable,
+            first_unreadable,
+        }
+    }
+}
+
 impl Format {
     /// Reads the next row; returns false at the end.
     fn next(&mut self) -> Result<bool, String> {
         match self {
             Self::Csv(rows) => rows.next(),
             Self::Json(rows) => rows.next(),
-        }
-    }
-
-    /// Returns the position of the next row.
-    fn position(&self) -> Position {
-        match self {
-            Self::Csv(rows) => rows.position(),
-            Self::Json(rows) => rows.position,
+            Self::Log(rows) => rows.next(),
         }
     }
 
     fn seek(&mut self, position: Position) -> Result<(), String> {
-        match self {
-            Self::Csv(rows) => rows.seek(position),
-            Self::Json(rows) => {
-                let sought = rows.reader.seek(SeekFrom::Start(position.byte));
-                sought.map_err(|error| error.to_string())?;
-                rows.position = position;
-                Ok(())
-            }
-        }
+        let (reader, next) = match self {
+            Self::Csv(rows) => return rows.seek(position),
+            Self::Json(rows) => (&mut rows.reader, &mut rows.position),
+            Self::Log(rows) => (&mut rows.reader, &mut rows.position),
+        };
+        let sought = reader.seek(SeekFrom::Start(position.byte));
+        sought.map_err(|error| error.to_string())?;
+        *next = position;
+        Ok(())
     }
+}
+
+pub(crate) fn changed() -> String {
+    "has changed since the run began: keep it as it is".to_owned()
 }
 
 fn is_json(path: &Path) -> bool {

@@ -301,6 +301,7 @@ mod tests {
             ("{id:10}/{{user}}", "2/a b"),
             ("{{ \"a\": 1 }}", "{{ \"a\": 1 }}"),
             ("{id", "{id"),
+            ("{{}}", "{{}}"),
             ("{", "{"),
             ("", ""),
         ] {
@@ -318,10 +319,60 @@ mod tests {
     }
 
     #[test]
+    fn bytes_that_no_path_may_have_are_encoded_and_all_others_stay() {
+        let path = rendered("{{user}}", Encoding::Path, b"\"<>\\^`{|}\x7f");
+        assert_eq!(path, "%22%3C%3E%5C%5E%60%7B%7C%7D%7F");
+        let kept = "!#$%&'()*+,-./09:;=?@AZ[]_az~";
+        assert_eq!(rendered("{{user}}", Encoding::Path, kept.as_bytes()), kept);
+    }
+
+    /// Columns come before values, and a client's own values before the shared ones.
+    #[test]
+    fn a_name_has_one_source() {
+        let names = Names {
+            columns: vec!["größe".to_owned()],
+            values: vec!["token".to_owned(), "größe".to_owned()],
+        };
+        assert_eq!(names.find("größe"), Some(Source::Column(0)));
+        let parse = |text: &str| Template::parse("body", text.as_bytes(), &names, Encoding::Body);
+        let size = parse("a{{größe}}").unwrap();
+        assert_eq!(size.sources().collect::<Vec<_>>(), [Source::Column(0)]);
+        let token = parse("{{token}}").unwrap();
+        let (own, shared) = ([Some(Box::from(*b"own"))], [Some(Box::from(*b"all"))]);
+        for (own, text) in [(&own[..], "own"), (&[None], "all"), (&[], "all")] {
+            let values = Values {
+                own,
+                shared: &shared,
+                ..Values::from_number(0)
+            };
+            assert_eq!(token.bytes(values), text);
+        }
+        assert_eq!(token.bytes(Values::from_number(0)), "");
+    }
+
+    #[test]
+    fn a_text_after_another_is_one_text_if_both_are_fixed() {
+        let mut text = Template::fixed("a");
+        text.append(Template::fixed("b"));
+        assert!(text.is_fixed());
+        let id = Template::parse("path", b"{id:5}", &Names::default(), Encoding::Path);
+        let id = id.unwrap();
+        assert!(!id.is_fixed());
+        text.append(id);
+        text.append(Template::fixed("c"));
+        assert!(!text.is_fixed());
+        assert_eq!(text.bytes(Values::from_number(12)), "ab2c");
+        let zero = Template::parse("path", b"{id:0}", &Names::default(), Encoding::Path);
+        let error = zero.unwrap_err().to_string();
+        assert!(error.contains("use {id:1} or more"), "{error}");
+    }
+
+    #[test]
     fn an_unknown_name_lists_those_that_are_known() {
         let names = Names {
             columns: vec!["user".to_owned(), "item".to_owned()],
-            values: vec!["token".to_owned()],
+            // A driver's own name.
+            values: vec!["sent:login".to_owned(), "token".to_owned()],
         };
         let error = Template::parse("driver.body", b"{{usr}}", &names, Encoding::Body).unwrap_err();
         let error = error.to_string();

@@ -1,6 +1,47 @@
-//! A choice by weight.
+//! A choice by weight, or in turn.
 
 use crate::draw::draw;
+
+/// Chooses one of several things for each operation.
+#[derive(Debug, Clone)]
+pub enum Choice {
+    /// At random, each as often as its weight says.
+    ByWeight(Weights),
+    /// One after the other, and the first one again after the last.
+    InTurn {
+        /// The indices of the things, each as many times as its weight says.
+        list: Vec<usize>,
+        /// The difference between the numbers of two operations that follow each other: the number of clients, if each has its
+        /// own turn.
+        stride: u64,
+    },
+}
+
+impl Choice {
+    /// Creates a choice in turn. A weight of 0 is never chosen.
+    ///
+    /// # Panics
+    /// If no weight is above 0, or the stride is 0.
+    #[must_use]
+    pub fn in_turn(weights: &[u32], stride: u64) -> Self {
+        let each = weights.iter().enumerate();
+        let list: Vec<usize> = each
+            .flat_map(|(index, weight)| std::iter::repeat_n(index, *weight as usize))
+            .collect();
+        assert!(!list.is_empty() && stride > 0, "something is chosen");
+        Self::InTurn { list, stride }
+    }
+
+    /// Returns the index of the thing that is chosen for the operation with this number.
+    #[inline]
+    #[must_use]
+    pub fn pick(&self, number: u64) -> usize {
+        match self {
+            Self::ByWeight(weights) => weights.pick(number),
+            Self::InTurn { list, stride } => list[((number / stride) % list.len() as u64) as usize],
+        }
+    }
+}
 
 /// Chooses one of several things, each as often as its weight says.
 #[derive(Debug, Clone)]
@@ -61,6 +102,14 @@ mod tests {
                 assert!(count.abs_diff(expected) <= 600, "{stride}: {counts:?}");
             }
         }
+    }
+
+    #[test]
+    fn in_turn_each_client_gets_one_after_the_other() {
+        let choice = Choice::in_turn(&[1, 0, 2], 10);
+        // Client 3 of 10.
+        let picked = [3, 13, 23, 33, 43].map(|number| choice.pick(number));
+        assert_eq!(picked, [0, 2, 2, 0, 2]);
     }
 
     #[test]

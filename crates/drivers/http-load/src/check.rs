@@ -13,6 +13,7 @@ use subject::daemon::Endpoint;
 use traffic::{Names, Values};
 
 use crate::requests::Requests;
+use crate::roles::cookies::Cookies;
 use crate::settings::Settings;
 use crate::shared::parse_url;
 use crate::spec::SPEC;
@@ -143,7 +144,7 @@ fn fetch_file(server: &ServerUrl, http2: bool, method: &str, path: &str) -> anyh
     settings.choose_engine();
     let names = Names::default();
     let requests = Requests::new(&settings, server, &names)?;
-    let values = (Values::from_number(0), "");
+    let values = (Values::from_number(0), Cookies::NONE);
     let fetched = preflight::fetch(&settings, server, &requests, &names, values);
     fetched
         .map(|fetched| fetched.sample)

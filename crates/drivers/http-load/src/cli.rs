@@ -14,6 +14,7 @@ use subject::manifest::{self, Manifest};
 use crate::check;
 use crate::driver::HttpLoad;
 use crate::har::{self, HarOptions};
+use crate::replay;
 use crate::settings::Settings;
 
 mod options;
@@ -233,7 +234,10 @@ impl DriverCli for HttpLoad {
         let path = paths
             .next()
             .filter(|first| paths.all(|path| path == *first));
-        plan.driver.path = plan.driver.path.take().or(path);
+        if plan.driver.replay.is_none() {
+            plan.driver.path = plan.driver.path.take().or(path);
+        }
+        replay::complete(plan)?;
         plan.driver.choose_engine();
         Ok(())
     }

@@ -6,6 +6,7 @@ use harness::{cli, output};
 use load::driver::{Checked, Description, Driver, Findings, Target, Worker};
 use load::net::url::ServerUrl;
 use load::plan::{Invalid, Plan};
+use load::schedule::{Schedule, Share};
 use load::workers::WorkerRange;
 use measure::result::{AuditInputs, Lifetime, RunResult};
 use measure::spec::Spec;
@@ -19,7 +20,7 @@ use crate::settings::{Engine, Pacing, Settings};
 use crate::setup::FirstClient;
 use crate::shared::Shared;
 use crate::spec::SPEC;
-use crate::{k6, mix, spec, summary};
+use crate::{k6, mix, replay, spec, summary};
 
 /// The protocol of daemons that answer with event streams.
 const EVENTS: &str = "events";
@@ -89,6 +90,12 @@ impl Driver for HttpLoad {
                 held: opening.map(|_| settings.connections),
                 connections: Some(connections),
                 reuses_connections: settings.keep_alive,
+                // A log may pause at any time, and at its end.
+                steady_from_s: inputs.steady_from_s.filter(|_| settings.replay.is_none()),
+                idle_tail_s: match settings.replay {
+                    Some(_) => plan.planned().as_secs_f64(),
+                    None => inputs.idle_tail_s,
+                },
                 ..inputs
             },
             objective_series: objective_series(settings),
@@ -97,6 +104,14 @@ impl Driver for HttpLoad {
             busy_waits: settings.pacing == Pacing::Spin,
             ..description
         })
+    }
+
+    fn schedules(&self, plan: &Plan<Settings>, share: Share) -> Vec<Schedule> {
+        let mix = &self.shared.mix;
+        match (&mix.rows, &mix.replay) {
+            (Some(rows), Some(replay)) => vec![replay.schedule(rows, share)],
+            _ => plan.schedules(share),
+        }
     }
 
     fn uses_series(&self, series: Series) -> bool {
@@ -145,6 +160,9 @@ impl Driver for HttpLoad {
             output::note(&format!(
                 "{variable} is set and not used: requests go to the server itself"
             ));
+        }
+        if let (Some(rows), Some(replay)) = (&shared.mix.rows, &shared.mix.replay) {
+            replay::note(rows, replay, &shared.settings.method);
         }
         let mut client = FirstClient::new(shared);
         shared.set_values(client.set_up()?);

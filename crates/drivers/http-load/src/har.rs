@@ -52,7 +52,11 @@ struct Log {
 #[derive(Debug, Deserialize)]
 struct Entry {
     request: Request,
+    #[serde(default)]
     response: Response,
+    /// Chrome's: the request was answered from the browser's cache, `disk` or `memory`.
+    #[serde(rename = "_fromCache")]
+    from_cache: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -72,13 +76,42 @@ struct Field {
 }
 
 #[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct PostData {
+    #[serde(default)]
+    mime_type: String,
     text: Option<String>,
 }
 
-#[derive(Debug, Deserialize)]
+/// An answer. Some programs write a status of 0, -1 or none for a request without one.
+#[derive(Debug, Default, Deserialize)]
 struct Response {
-    status: u16,
+    #[serde(default)]
+    status: i32,
+}
+
+impl PostData {
+    fn has_only_parameters(&self) -> bool {
+        self.text.is_none() && !self.mime_type.is_empty()
+    }
+
+    /// Returns the body. In JSON and forms, braces that would be a placeholder of a plan are written so that they are none,
+    /// and mean the same.
+    fn into_body(self) -> Option<String> {
+        let text = self.text?;
+        let brace = if self.mime_type.contains("json") {
+            "\\u007b"
+        } else if self.mime_type.contains("x-www-form-urlencoded") {
+            "%7B"
+        } else {
+            return Some(text);
+        };
+        let text = text.replace("{{", &format!("{brace}{brace}"));
+        Some(
+            text.replace("{id}", &format!("{brace}id}}"))
+                .replace("{id:", &format!("{brace}id:")),
+        )
+    }
 }
 
 /// Prints the plan of a recording.
@@ -106,9 +139,14 @@ pub(crate) fn import(options: &HarOptions) -> Result<bool, Failure> {
 
 /// Builds the plan of one origin: the one with most requests. Returns a sentence about what is left out, too.
 fn plan(recording: Recording) -> Result<(Plan<Settings>, Option<String>), String> {
+    let mut cached = 0;
     let of_http = |entry: Entry| {
         let url = Url::parse(&entry.request.url).ok()?;
-        let is_http = matches!(url.scheme(), "http" | "https") && entry.response.status > 0;
+        // 101 turns the connection into a WebSocket.
+        let is_answered = entry.response.status >= 200;
+        let is_cached = entry.from_cache.is_some();
+        cached += u64::from(is_cached);
+        let is_http = matches!(url.scheme(), "http" | "https") && is_answered && !is_cached;
         is_http.then(|| (url.origin().ascii_serialization(), url, entry))
     };
     let entries: Vec<_> = recording
@@ -125,8 +163,10 @@ fn plan(recording: Recording) -> Result<(Plan<Settings>, Option<String>), String
         .ok_or("has no answered request over http:// or https://: record one")?;
     let (own, all) = (count(&origin), entries.len());
     let mut requests: Vec<PlannedRequest> = Vec::new();
-    let mut unnamed = 0;
+    let (mut unnamed, mut bodiless) = (0, 0);
     for (_, url, entry) in entries.into_iter().filter(|(other, ..)| *other == origin) {
+        let data = entry.request.post_data.as_ref();
+        bodiless += u64::from(data.is_some_and(PostData::has_only_parameters));
         let request = planned(&url, entry);
         let is_same = |known: &PlannedRequest| {
             let (name, weight) = (known.name.clone(), known.weight);
@@ -164,6 +204,16 @@ fn plan(recording: Recording) -> Result<(Plan<Settings>, Option<String>), String
             all - own
         ));
     }
+    if cached > 0 {
+        notes.push(format!(
+            "{cached} requests that the browser's cache answered"
+        ));
+    }
+    if bodiless > 0 {
+        notes.push(format!(
+            "the bodies of {bodiless} requests, of which the recording has only the parameters"
+        ));
+    }
     if unnamed > 0 {
         notes.push(format!(
             "{unnamed} requests beyond the first {MOST_REQUESTS}"
@@ -186,7 +236,8 @@ fn planned(url: &Url, entry: Entry) -> PlannedRequest {
     let headers = lines
         .filter(|line| parse_field(line, |_| None).is_ok())
         .collect();
-    let status = entry.response.status;
+    // A status has three digits.
+    let status = u16::try_from(entry.response.status).unwrap_or(200);
     PlannedRequest {
         name: name_of(url),
         weight: 1,
@@ -195,7 +246,7 @@ fn planned(url: &Url, entry: Entry) -> PlannedRequest {
         headers,
         body: request
             .post_data
-            .and_then(|data| data.text)
+            .and_then(PostData::into_body)
             .filter(|text| !text.is_empty()),
         body_file: None,
         expect_status: if status < 400 {

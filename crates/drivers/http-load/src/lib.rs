@@ -16,6 +16,7 @@ mod http2;
 mod k6;
 mod mix;
 mod outcome;
+mod replay;
 mod requests;
 mod roles;
 mod settings;
@@ -28,7 +29,7 @@ mod validate;
 
 pub use driver::HttpLoad;
 pub use exchange::Exchange;
-pub use settings::{Engine, PlannedRequest, Settings};
+pub use settings::{Engine, Order, PlannedRequest, Settings};
 
 /// Runs the program; `version` is what `--version` prints. It is compiled here, and not in the program, so that generic
 /// code of the harness is compiled once.

@@ -4,14 +4,17 @@ use std::collections::BTreeMap;
 
 use load::net::url::ServerUrl;
 use load::plan::{Group, Invalid, Plan};
+use load::schedule::Share;
 use measure::spec::{CounterRole, CounterSpec, SeriesRole, SeriesSpec, Spec};
 use measure::tally::Series;
-use traffic::{Capture, Names, Origin, Rows, Source, Weights};
+use subject::manifest::find_plan;
+use traffic::{Capture, Choice, Names, Origin, Replay, Rows, Source, Weights};
 
+use crate::replay;
 use crate::requests::Requests;
 use crate::roles::checks::Checks;
 use crate::settings::Settings;
-use crate::settings::planned::{PlannedRequest, in_request};
+use crate::settings::planned::{Order, PlannedRequest, in_request};
 use crate::spec::SPEC;
 
 mod needs;
@@ -31,12 +34,14 @@ pub(crate) struct Mix {
     /// The settings of each request: the driver's own if the plan names none.
     pub(crate) requests: Vec<MixRequest>,
     /// The choice among them, for each group.
-    pub(crate) choices: Vec<Weights>,
+    pub(crate) choices: Vec<Choice>,
     /// The request before the run.
     pub(crate) setup: Option<MixRequest>,
     /// The names of columns, and of values; names of requests that others are `after` are among the values.
     pub(crate) names: Names,
     pub(crate) rows: Option<Rows>,
+    /// The due times of the rows, if they are a log that is replayed.
+    pub(crate) replay: Option<Replay>,
 }
 
 /// A request of a plan.
@@ -69,7 +74,13 @@ impl Mix {
         let settings = &mut plan.driver.clone();
         settings.choose_engine();
         let rows = settings.rows.as_deref();
-        let rows = rows.map(|path| Rows::open(ROWS, path)).transpose()?;
+        let rows = rows.map(|path| Rows::open(ROWS, &find_plan(path)));
+        let mut rows = rows.transpose()?;
+        let log = replay::open(settings)?;
+        let replay = log.map(|(log, replay)| {
+            rows = Some(log);
+            replay
+        });
         let columns = rows.iter().flat_map(|rows| rows.columns().to_vec());
         let mut names = Names {
             columns: columns.collect(),
@@ -100,6 +111,7 @@ impl Mix {
             requests,
             names,
             rows,
+            replay,
         })
     }
 
@@ -141,9 +153,11 @@ impl Mix {
     /// # Errors
     /// The first row that is wrong.
     pub(crate) fn check_rows(&mut self, used: &[usize]) -> Result<(), Invalid> {
-        self.rows
-            .iter_mut()
-            .try_for_each(|rows| rows.check(ROWS, used))
+        match (&mut self.rows, &mut self.replay) {
+            (Some(rows), Some(replay)) => replay.check(replay::FIELD, rows, used),
+            (Some(rows), None) => rows.check(ROWS, used),
+            (None, _) => Ok(()),
+        }
     }
 }
 
@@ -255,7 +269,7 @@ pub(crate) fn at(planned: &[PlannedRequest], index: usize, error: Invalid) -> In
 }
 
 /// Returns the choice of each group.
-fn choices(plan: &Plan<Settings>) -> Result<Vec<Weights>, Invalid> {
+fn choices(plan: &Plan<Settings>) -> Result<Vec<Choice>, Invalid> {
     let requests = &plan.driver.requests;
     for (index, request) in requests.iter().enumerate() {
         let is_known = |name: &String| plan.groups.iter().any(|group| group.name == *name);
@@ -272,6 +286,12 @@ fn choices(plan: &Plan<Settings>) -> Result<Vec<Weights>, Invalid> {
             return Err(at(requests, index, Invalid::new("group", problem)));
         }
     }
+    let is_in_turn = plan.driver.order == Order::Sequential;
+    if is_in_turn && requests.is_empty() {
+        let problem = "is the order of [[driver.requests]], and there are none: leave it out";
+        return Err(Invalid::new("driver.order", problem));
+    }
+    let strides = plan.schedules(Share::ALL);
     let choice = |(index, group): (usize, &Group)| {
         let weight = |request: &PlannedRequest| match &request.group {
             Some(name) if *name != group.name => 0,
@@ -279,7 +299,7 @@ fn choices(plan: &Plan<Settings>) -> Result<Vec<Weights>, Invalid> {
         };
         let weights: Vec<u32> = requests.iter().map(weight).collect();
         if requests.is_empty() {
-            return Ok(Weights::new(&[1], 0));
+            return Ok(Choice::ByWeight(Weights::new(&[1], 0)));
         }
         if weights.iter().all(|weight| *weight == 0) {
             let problem = format!(
@@ -288,7 +308,11 @@ fn choices(plan: &Plan<Settings>) -> Result<Vec<Weights>, Invalid> {
             );
             return Err(Invalid::new("driver.requests", problem));
         }
-        Ok(Weights::new(&weights, plan.seed.wrapping_add(index as u64)))
+        if is_in_turn {
+            return Ok(Choice::in_turn(&weights, strides[index].stride()));
+        }
+        let seed = plan.seed.wrapping_add(index as u64);
+        Ok(Choice::ByWeight(Weights::new(&weights, seed)))
     };
     plan.groups.iter().enumerate().map(choice).collect()
 }

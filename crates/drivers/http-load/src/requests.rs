@@ -8,6 +8,7 @@ use load::net::url::ServerUrl;
 use load::plan::Invalid;
 use traffic::{Encoding, Names, Source, Template, Values};
 
+use crate::roles::cookies::Cookies;
 use crate::roles::redirect::{RedirectTarget, is_of_content};
 use crate::settings::Settings;
 
@@ -99,6 +100,13 @@ impl Requests {
         texts.flat_map(Template::sources)
     }
 
+    /// Returns true if a request after a redirect has columns of rows in it: the place that an answer names replaces the path.
+    pub(crate) fn use_rows_after_redirect(&self) -> bool {
+        let texts = self.bodies.iter().flatten().chain([&self.fields]);
+        let mut sources = texts.flat_map(Template::sources);
+        sources.any(|source| matches!(source, Source::Column(_)))
+    }
+
     /// Returns the bytes of the first request of an operation, if they are the same for every operation.
     #[inline]
     pub(crate) fn fixed(&self, number: u64) -> Option<&[u8]> {
@@ -117,7 +125,7 @@ impl Requests {
             (None, Some(whole)) => whole,
             _ => {
                 room.clear();
-                self.render(values, "", hop, room);
+                self.render(values, Cookies::NONE, hop, room);
                 room
             }
         }
@@ -128,16 +136,16 @@ impl Requests {
         let is_fixed = self.head.is_fixed() && self.body(number).is_none_or(Template::is_fixed);
         is_fixed.then(|| {
             let mut bytes = Vec::new();
-            self.render(Values::from_number(number), "", None, &mut bytes);
+            self.render(Values::from_number(number), Cookies::NONE, None, &mut bytes);
             bytes.into()
         })
     }
 
-    /// Appends an operation's next request; `cookie` is the value of its field `Cookie`, if it is not empty.
+    /// Appends an operation's next request, with the cookies of its path.
     pub(crate) fn render(
         &self,
         values: Values<'_>,
-        cookie: &str,
+        cookies: &Cookies,
         hop: Option<&RedirectTarget>,
         out: &mut Vec<u8>,
     ) {
@@ -157,6 +165,7 @@ impl Requests {
                 fields.render(values, out);
             }
         }
+        let cookie = cookies.of_path(target_of(&out[length..]));
         if !cookie.is_empty() {
             let _ = write!(out, "Cookie: {cookie}\r\n");
         }
@@ -186,6 +195,11 @@ impl Requests {
     pub(crate) fn are_alike(&self) -> bool {
         matches!(self.whole.as_slice(), [Some(_)])
     }
+}
+
+/// Returns the target in a request line.
+fn target_of(head: &[u8]) -> &[u8] {
+    head.split(|byte| *byte == b' ').nth(1).unwrap_or_default()
 }
 
 /// Returns the path to request, checked.

@@ -3,6 +3,7 @@
 
 pub(crate) mod checks;
 pub(crate) mod clients;
+pub(crate) mod cookies;
 pub(crate) mod operation;
 pub(crate) mod redirect;
 pub(crate) mod session;

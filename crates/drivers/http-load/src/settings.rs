@@ -16,7 +16,7 @@ use traffic::ThinkTime;
 
 pub(crate) mod planned;
 
-pub use planned::PlannedRequest;
+pub use planned::{Order, PlannedRequest};
 
 /// Maximum timeout of a request or a connection: the largest value of a histogram.
 pub(crate) const MAX_TIMEOUT: Duration = Duration::from_secs(3600);
@@ -134,6 +134,16 @@ pub struct Settings {
     #[arg(long, help_heading = REQUESTS, value_name = "FILE")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rows: Option<PathBuf>,
+    /// Send the requests of a log at its times: an access log of nginx or Apache (common or combined format), or CSV or
+    /// JSON lines with `time` (seconds since 1970 or RFC 3339) and `path`. Its columns are those of --rows. Only requests
+    /// with the --method are sent
+    #[arg(long, help_heading = REQUESTS, value_name = "LOG", conflicts_with = "rows")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replay: Option<PathBuf>,
+    /// Divide the times of --replay by this: 2 sends its requests twice as fast
+    #[arg(long, help_heading = REQUESTS, value_name = "FACTOR", default_value_t = 1.0)]
+    #[serde(skip_serializing_if = "is_one")]
+    pub speed: f64,
     /// Let each client keep the cookies that it is sent, and send them back. Closed loops only
     #[arg(long, help_heading = REQUESTS)]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -198,10 +208,14 @@ pub struct Settings {
     /// arrives in one piece). Always on with stages, and if a threshold uses a phase
     #[arg(long, help_heading = RESPONSES)]
     pub phases: bool,
-    /// Several requests instead of one: each operation sends one of them, drawn by weight.
+    /// Several requests instead of one: each operation sends one of them, drawn by weight or in turn.
     #[arg(skip)]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub requests: Vec<PlannedRequest>,
+    /// The order of several requests: weighted, or sequential, for the journey of a user.
+    #[arg(skip)]
+    #[serde(skip_serializing_if = "Order::is_default")]
+    pub order: Order,
     /// A request that is sent once before the run: the values that it captures are there for all clients. Header fields,
     /// bodies and expectations of the driver are not its own.
     #[arg(skip)]
@@ -222,6 +236,14 @@ pub enum Engine {
     Wire,
     /// The hyper library: HTTP/1.1 and HTTP/2, with and without TLS.
     Hyper,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde asks for a reference"
+)]
+fn is_one(speed: &f64) -> bool {
+    *speed == 1.0
 }
 
 impl Default for Settings {
@@ -287,7 +309,8 @@ impl Settings {
 
     /// Returns true if clients do not send one request again and again.
     pub(crate) fn differs_by_client(&self) -> bool {
-        let is_one = self.requests.is_empty() && self.setup.is_none() && self.rows.is_none();
+        let is_one = self.requests.is_empty() && self.setup.is_none();
+        let is_one = is_one && self.rows.is_none() && self.replay.is_none();
         !is_one || self.cookies || self.think.is_some()
     }
 
@@ -320,9 +343,15 @@ impl Settings {
         } else {
             ""
         };
+        let load = match (&settings.replay, plan.groups.first()) {
+            (Some(_), Some(group)) => format!(
+                "{:.1} starts per second on average",
+                group.rate.unwrap_or_default()
+            ),
+            _ => plan.load_sentence(),
+        };
         format!(
-            "{asked}{streams}{version}{followed}: {}{think}{pool} for {}{}",
-            plan.load_sentence(),
+            "{asked}{streams}{version}{followed}: {load}{think}{pool} for {}{}",
             duration::format(plan.timeline.measure),
             if plan.timeline.warmup.is_zero() {
                 String::new()
@@ -342,17 +371,23 @@ impl Settings {
             let of_group = of_group.map_or_else(String::new, |group| format!(" of {group}"));
             format!("{} {}{of_group}", request.name, request.weight)
         });
-        let rows = if self.rows.is_some() {
-            ", with rows of a file"
-        } else {
-            ""
+        let rows = match (&self.rows, &self.replay) {
+            (Some(_), _) => ", with rows of a file".to_owned(),
+            (None, Some(_)) => format!(", replayed from a log at speed {}", self.speed),
+            (None, None) => String::new(),
         };
         match each.collect::<Vec<_>>().join(", ") {
             none if none.is_empty() => {
                 let path = self.path.as_deref().unwrap_or("the URL");
                 format!("{} {path}{rows}", self.method)
             }
-            each => format!("{} requests by weight ({each}){rows}", self.requests.len()),
+            each => {
+                let order = match self.order {
+                    Order::Weighted => "by weight",
+                    Order::Sequential => "in turn",
+                };
+                format!("{} requests {order} ({each}){rows}", self.requests.len())
+            }
         }
     }
 

@@ -1,6 +1,8 @@
 //! The client before the run: it sends the request `setup`, and each request of the plan once, and takes values from the
 //! answers as clients do in the run.
 
+use std::time::SystemTime;
+
 use anyhow::{Context as _, bail};
 use load::plan::Invalid;
 use load::schedule::Share;
@@ -130,7 +132,7 @@ impl<'a> FirstClient<'a> {
             &self.shared.servers[server],
             requests,
             &self.shared.mix.names,
-            (values, &self.session.cookie),
+            (values, &self.session.cookies),
         )
     }
 
@@ -148,7 +150,7 @@ impl<'a> FirstClient<'a> {
         if let Some(fields) = checks.field(captured.as_deref(), SET_COOKIE)
             && self.shared.settings.cookies
         {
-            self.session.keep_cookies(fields);
+            self.session.cookies.keep(fields, SystemTime::now());
         }
         let learned = self.session.learn(request, checks, captured.as_deref());
         if let Err(capture) = learned {

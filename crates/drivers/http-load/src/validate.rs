@@ -7,6 +7,7 @@ use load::plan::{Invalid, Plan};
 use measure::units;
 
 use crate::mix::{self, Mix, MixRequest, Needs};
+use crate::requests::Requests;
 use crate::roles::checks::Checks;
 use crate::settings::{Engine, MAX_CONNECTIONS, MAX_TIMEOUT, Settings, open_loop};
 
@@ -247,11 +248,9 @@ fn validate_mix(plan: &Plan<Settings>) -> Result<(), Invalid> {
         );
         return Err(Invalid::setting("rows", problem));
     }
-    let uses_names = requests
-        .iter()
-        .any(|requests| requests.sources().next().is_some());
-    if settings.follow > 0 && uses_names {
-        let problem = "a redirected request can't be written again with its row and values: leave out --follow, or the names in {{ }}";
+    let repeats_rows = requests.iter().any(Requests::use_rows_after_redirect);
+    if settings.follow > 0 && repeats_rows {
+        let problem = "another request has read the next row when a redirect arrives, so header fields and bodies can't be written again: leave out --follow, or name columns in paths only";
         return Err(Invalid::setting("follow", problem));
     }
     if settings.events && mix.requests.iter().any(MixRequest::needs_body) {

@@ -12,6 +12,7 @@ use std::time::Duration;
 use hyper::body::{Body as HttpBody, Bytes, Frame, SizeHint};
 use tokio::time::{Instant, Sleep, sleep};
 
+use crate::byte_ranges::ByteRanges;
 use crate::connection::Busy;
 use crate::fair_queue::Ticket;
 use crate::files::{Content, Pieces};
@@ -35,6 +36,7 @@ const LARGEST_SENT: usize = 1 << 20;
 enum Source {
     Whole(Bytes),
     File(Pieces),
+    Parts(ByteRanges),
     /// The same piece, repeated; without a pace, the length is not announced.
     Repeated {
         piece: Bytes,
@@ -72,6 +74,11 @@ impl Body {
             Content::Whole(bytes) => Self::whole(bytes, busy),
             Content::Pieces(pieces) => Self::new(Source::File(pieces), busy),
         }
+    }
+
+    /// Creates a body of several ranges of a file.
+    pub(crate) fn parts(parts: ByteRanges, busy: Busy) -> Self {
+        Self::new(Source::Parts(parts), busy)
     }
 
     /// Creates a body of unknown length, which HTTP/1.1 sends in chunks.
@@ -127,6 +134,7 @@ impl Source {
         match self {
             Self::Whole(bytes) => bytes.len() > LARGEST_AT_ONCE,
             Self::File(pieces) => pieces.left > 0,
+            Self::Parts(parts) => parts.left > 0,
             Self::Repeated { left, pace, .. } => *left > 0 && pace.is_none(),
         }
     }
@@ -147,6 +155,7 @@ impl HttpBody for Body {
         let bytes = match &mut body.source {
             Source::Whole(bytes) => Ok(bytes.split_to(bytes.len().min(LARGEST_AT_ONCE))),
             Source::File(pieces) => pieces.next(),
+            Source::Parts(parts) => parts.next(),
             Source::Repeated { left: 0, .. } => return Poll::Ready(None),
             Source::Repeated { piece, left, pace } => {
                 if let Some(pace) = pace {
@@ -167,6 +176,7 @@ impl HttpBody for Body {
         match &self.source {
             Source::Whole(bytes) => bytes.is_empty(),
             Source::File(pieces) => pieces.left == 0,
+            Source::Parts(parts) => parts.left == 0,
             Source::Repeated { left, .. } => *left == 0,
         }
     }
@@ -175,6 +185,7 @@ impl HttpBody for Body {
         match &self.source {
             Source::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
             Source::File(pieces) => SizeHint::with_exact(pieces.left),
+            Source::Parts(parts) => SizeHint::with_exact(parts.left),
             Source::Repeated { pace: None, .. } => SizeHint::new(),
             Source::Repeated { piece, left, .. } => {
                 SizeHint::with_exact(piece.len() as u64 * u64::from(*left))

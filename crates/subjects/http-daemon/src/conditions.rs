@@ -19,6 +19,8 @@ pub(crate) enum Selection {
     Whole,
     /// These bytes, with status 206.
     Part(Range<u64>),
+    /// These ranges one after the other, with status 206: at least two.
+    Parts(Vec<Range<u64>>),
     /// 304: the client has this version.
     NotModified,
     /// 412: the client does not want this version.
@@ -109,26 +111,29 @@ fn has_tag(mut list: &[u8], etag: &str, is_weak: bool) -> bool {
     }
 }
 
-/// Selects the range of a file, if it is one. Several are answered with the whole file, as every server may (14.2), and
-/// malformed ones with 416, as nginx does.
+/// Selects ranges of a file. If they are longer than the file together, it is the whole file: a client could ask for the same
+/// bytes again and again (14.2). Malformed ones are answered with 416. nginx does both, too.
 fn select_range(value: &str, length: u64) -> Selection {
     let (unit, ranges) = value.split_once('=').unwrap_or_default();
     if length == 0 || !unit.eq_ignore_ascii_case("bytes") || ranges.is_empty() {
         return Selection::Whole;
     }
-    let mut selection = Selection::Unsatisfiable;
+    let mut selected = Vec::new();
     for range in ranges.split(',') {
         let Some(range) = parse_range(range.trim_ascii(), length) else {
             return Selection::Unsatisfiable;
         };
         if !range.is_empty() {
-            selection = match selection {
-                Selection::Unsatisfiable => Selection::Part(range),
-                _ => Selection::Whole,
-            };
+            selected.push(range);
         }
     }
-    selection
+    let sum: u64 = selected.iter().map(|range| range.end - range.start).sum();
+    match selected.as_slice() {
+        [] => Selection::Unsatisfiable,
+        [range] => Selection::Part(range.clone()),
+        _ if sum > length => Selection::Whole,
+        _ => Selection::Parts(selected),
+    }
 }
 
 /// Parses a range, which is empty if it selects no byte.
@@ -177,7 +182,7 @@ mod tests {
 
     #[test]
     fn ranges_are_cut_to_the_file() {
-        use Selection::{Part, Unsatisfiable, Whole};
+        use Selection::{Part, Parts, Unsatisfiable, Whole};
         for (range, selection) in [
             ("bytes=0-0", Part(0..1)),
             ("BYTES=5-", Part(5..100)),
@@ -186,8 +191,11 @@ mod tests {
             ("bytes=-1000", Part(0..100)),
             ("bytes=99-99999999999999999999", Part(99..100)),
             ("bytes=0-0,100-", Part(0..1)),
-            ("bytes=0-1,5-6", Whole),
-            ("bytes=0-9,5-14", Whole),
+            ("bytes=0-1,5-6", Parts(vec![0..2, 5..7])),
+            ("bytes=5-14, 0-9,100-", Parts(vec![5..15, 0..10])),
+            ("bytes=0-49,-50", Parts(vec![0..50, 50..100])),
+            ("bytes=0-49,-51", Whole),
+            ("bytes=0-,0-,0-", Whole),
             ("bytes=-0", Unsatisfiable),
             ("bytes=100-", Unsatisfiable),
             ("bytes=99999999999999999999-", Unsatisfiable),

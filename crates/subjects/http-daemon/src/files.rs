@@ -212,6 +212,25 @@ impl Content {
     }
 }
 
+impl Content {
+    /// Reads a piece from the begin of a range, and takes it off.
+    ///
+    /// # Errors
+    /// An I/O error, or a file that has become shorter.
+    pub(crate) fn read(&mut self, range: &mut Range<u64>) -> io::Result<Bytes> {
+        let bytes = match self {
+            Self::Whole(bytes) => bytes.slice(range.start as usize..range.end as usize),
+            Self::Pieces(pieces) => {
+                pieces.file.seek(SeekFrom::Start(range.start))?;
+                pieces.left = range.end - range.start;
+                pieces.next()?
+            }
+        };
+        range.start += bytes.len() as u64;
+        Ok(bytes)
+    }
+}
+
 /// The rest of a file, from the position of its descriptor.
 #[derive(Debug)]
 pub(crate) struct Pieces {

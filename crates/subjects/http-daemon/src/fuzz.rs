@@ -45,7 +45,12 @@ pub fn request(input: &[u8]) {
             kind: "",
         };
         let headers = HeaderMap::from_iter([(RANGE, range)]);
-        if let Selection::Part(range) = select(&Method::GET, &headers, &facts) {
+        let ranges = match select(&Method::GET, &headers, &facts) {
+            Selection::Part(range) => vec![range],
+            Selection::Parts(ranges) => ranges,
+            _ => Vec::new(),
+        };
+        for range in ranges {
             assert!(range.start < range.end && range.end <= facts.length);
         }
     }

@@ -14,6 +14,7 @@
 
 mod answer;
 mod body;
+mod byte_ranges;
 mod conditions;
 mod connection;
 mod conversation;

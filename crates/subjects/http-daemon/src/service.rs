@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use hyper::body::Body as _;
 use hyper::header::{
-    ACCEPT_RANGES, ALLOW, CONNECTION, CONTENT_LENGTH, CONTENT_RANGE, ETAG, HOST, HeaderValue,
-    LAST_MODIFIED, LOCATION,
+    ACCEPT_RANGES, ALLOW, CONNECTION, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, HOST,
+    HeaderValue, LAST_MODIFIED, LOCATION,
 };
 use hyper::http::request::Parts;
 use hyper::http::uri::Authority;
@@ -17,6 +17,7 @@ use tokio::time::timeout;
 
 use crate::answer::{Answer, answer, text, with_field};
 use crate::body::Body;
+use crate::byte_ranges::ByteRanges;
 use crate::conditions::{Selection, http_date, select};
 use crate::connection::Busy;
 use crate::counts::Counter;
@@ -79,6 +80,7 @@ fn file(worker: &Worker, head: &Parts, busy: Busy) -> Answer {
     let (status, range) = match &selection {
         Selection::Whole => (StatusCode::OK, 0..facts.length),
         Selection::Part(range) => (StatusCode::PARTIAL_CONTENT, range.clone()),
+        Selection::Parts(_) => (StatusCode::PARTIAL_CONTENT, 0..0),
         Selection::NotModified => (StatusCode::NOT_MODIFIED, 0..0),
         Selection::Failed => return failed(StatusCode::PRECONDITION_FAILED, busy),
         Selection::Unsatisfiable => {
@@ -89,6 +91,10 @@ fn file(worker: &Worker, head: &Parts, busy: Busy) -> Answer {
     };
     let mut answer = if selection == Selection::NotModified {
         Answer::new(Body::whole("", busy))
+    } else if let Selection::Parts(ranges) = &selection {
+        let (parts, kind) = ByteRanges::new(content, &facts, ranges.clone());
+        let answer = Answer::new(Body::parts(parts, busy));
+        with_field(answer, CONTENT_TYPE, ascii(kind))
     } else {
         match content.part(range.clone()) {
             Ok(content) => answer(status, facts.kind, Body::content(content, busy)),

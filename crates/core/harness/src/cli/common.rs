@@ -50,6 +50,10 @@ pub struct Common {
     /// Require a threshold. It is added to the plan's; exit code 4 if missed
     #[arg(long, value_name = "TEXT")]
     pub threshold: Vec<String>,
+    /// End the run when a threshold is missed, judged each second from this long into --duration on [default: thresholds are
+    /// judged at the end]
+    #[arg(long, value_name = "DURATION", value_parser = load::duration::parse)]
+    pub abort_on_fail: Option<std::time::Duration>,
     /// Print the plan as TOML and exit
     #[arg(long)]
     pub print_plan: bool,

@@ -258,6 +258,7 @@ pub fn job<D: DriverCli>(mut typed: ArgMatches) -> Result<Job<D::Config>, Failur
     plan.instances = common.instances.unwrap_or(plan.instances);
     plan.objectives.extend(common.objective.iter().cloned());
     plan.thresholds.extend(common.threshold.iter().cloned());
+    plan.abort_on_fail = common.abort_on_fail.or(plan.abort_on_fail);
     plan = plan.with_settings(&common.set)?;
     plan.measure_the_stages();
     let typed = D::target(&options)?;

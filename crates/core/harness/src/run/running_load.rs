@@ -9,6 +9,7 @@ use tokio::time::{Instant, MissedTickBehavior};
 
 use super::Settings;
 use super::daemons::{DaemonId, Daemons};
+use super::early_end::EarlyEnd;
 use super::faults::{Faults, RestartFailed};
 use super::live_outputs::LiveOutputs;
 use super::resource_monitor::ResourceMonitor;
@@ -35,6 +36,7 @@ pub(super) struct RunningLoad {
     pub(super) worker_count: u64,
     /// The longest time that one operation may take, nanoseconds.
     longest_ns: u64,
+    early_end: Option<EarlyEnd>,
 }
 
 /// The end of the load.
@@ -83,6 +85,7 @@ impl RunningLoad {
             collector: Collector::new(count, first, share.shares_operations()),
             share,
             worker_count: count,
+            early_end: EarlyEnd::new::<D>(load, settings)?,
             longest_ns: u64::try_from(load.description.longest.as_nanos()).unwrap_or(u64::MAX),
         })
     }
@@ -105,7 +108,10 @@ impl RunningLoad {
         while !self.is_over() || (ending.warnings.is_empty() && faults.is_returning()) {
             tokio::select! {
                 event = self.share.next() => match event {
-                    Event::WorkerSecond(worker_second) => self.add_worker_second(*worker_second, view),
+                    Event::WorkerSecond(worker_second) => {
+                        self.add_worker_second(*worker_second, view);
+                        self.end_early(&mut ending, view).await;
+                    }
                     Event::Waiting(waiting) => {
                         view.progress.step(&waiting.step);
                         waiting.note.iter().for_each(|note| view.progress.above(note));
@@ -201,14 +207,7 @@ impl RunningLoad {
                 let after_s = now.saturating_sub(self.share.phases.begin) as f64 / 1e9;
                 let warning = Warning::interrupted(after_s, planned.as_secs_f64());
                 ending.warnings.push(warning);
-                let grace_ns = self.grace_ns(now);
-                self.share.stop_within(grace_ns).await;
-                let most = units::duration(grace_ns);
-                let latest = now.saturating_sub(self.share.phases.origin) + grace_ns;
-                let text = format!(
-                    "Interrupted: draining {open} open operations, up to {most}; press Ctrl-C again to end now."
-                );
-                view.progress.draining(&text, latest.div_ceil(SECOND_NS));
+                self.drain("Interrupted", view).await;
             }
             2 => {
                 self.share.stop_within(0).await;
@@ -218,6 +217,31 @@ impl RunningLoad {
             }
             _ => {}
         }
+    }
+
+    /// Ends the load like a first interruption, if a threshold is missed and the plan asks for that.
+    async fn end_early(&mut self, ending: &mut LoadOutcome, view: &mut LiveOutputs) {
+        let early_end = self.early_end.as_ref().filter(|_| ending.interrupts == 0);
+        let missed = early_end.and_then(|early| early.judge(&view.total, &self.share.phases));
+        if let Some(warning) = missed {
+            ending.interrupts += 1;
+            ending.warnings.push(warning);
+            self.drain("A threshold was missed", view).await;
+        }
+    }
+
+    /// Lets nothing start any more, and gives open operations their time.
+    async fn drain(&mut self, why: &str, view: &mut LiveOutputs) {
+        let now = clock::now();
+        let open = units::count(self.collector.open());
+        let grace_ns = self.grace_ns(now);
+        self.share.stop_within(grace_ns).await;
+        let most = units::duration(grace_ns);
+        let latest = now.saturating_sub(self.share.phases.origin) + grace_ns;
+        let text = format!(
+            "{why}: draining {open} open operations, up to {most}; press Ctrl-C again to end now."
+        );
+        view.progress.draining(&text, latest.div_ceil(SECOND_NS));
     }
 
     /// Ends workers that have not ended by themselves. A thread can't be killed, so that it is left behind.

@@ -119,8 +119,13 @@ impl Users {
         let (number, user) = (index / self.users, index % self.users);
         let (operation, session) = (number / self.sessions, number % self.sessions);
         (operation + 1 < self.ops && at < self.leaves(user, session))
-            .then(|| index.checked_add(self.users * self.sessions))
+            .then(|| index.checked_add(self.stride()))
             .flatten()
+    }
+
+    /// Returns the difference between the indices of two operations of one session of a user.
+    pub(super) fn stride(&self) -> u64 {
+        self.users * self.sessions
     }
 
     /// Returns when a session of a user ends.

@@ -2,7 +2,7 @@
 
 use super::{Kind, Severity, Warning};
 use crate::isolation::Isolation;
-use crate::result::Operations;
+use crate::result::{Operations, ThresholdResult};
 use crate::tally::{Counts, WARMUP, WARMUP_FAILED, warmup_failures};
 use crate::units;
 
@@ -381,6 +381,18 @@ impl Warning {
         Kind::Interrupted.suspect(
             format!("interrupted after {after_s:.1} s of {planned_s:.1} s planned"),
             "the result covers the time until the interruption",
+        )
+    }
+
+    /// Reports that a missed threshold ended the run early.
+    pub fn ended_by_threshold(after_s: f64, planned_s: f64, missed: &ThresholdResult) -> Self {
+        let measured = missed.measured.as_deref().unwrap_or("not measured");
+        Kind::Interrupted.suspect(
+            format!(
+                "ended after {after_s:.1} s of {planned_s:.1} s planned, because a threshold was missed: {} (then {measured})",
+                missed.text
+            ),
+            "the result covers the time until then; without abort_on_fail (--abort-on-fail) the run goes on",
         )
     }
 

@@ -83,6 +83,29 @@ fn each_figure_is_read_where_it_stands_and_held_against_its_bound() {
     }
 }
 
+/// A number that only grows may still become large enough, and the verdict and the daemon's use are known at the end.
+#[test]
+fn a_run_that_goes_on_misses_only_what_it_can_no_longer_meet_or_does_not_meet_now() {
+    let mut result = example::full();
+    result.usage.daemon = None;
+    for (text, missed) in [
+        ("first_byte.p99 <= 374us", true),
+        ("first_byte.p99 <= 375us", false),
+        ("first_byte.count >= 2000", false),
+        ("first_byte.count <= 900", true),
+        ("errors == 4", false),
+        ("errors == 2", true),
+        ("errors != 3", false),
+        ("errors.rate < 0.3%", true),
+        ("success >= 100%", true),
+        ("verdict == INVALID", false),
+        ("daemon.rss.peak <= 1KiB", false),
+    ] {
+        let threshold = Threshold::parse(text, SERIES).unwrap();
+        assert_eq!(threshold.missed_by_now(&result).is_some(), missed, "{text}");
+    }
+}
+
 /// The result has 1,000 operations: 3 failed, 995 were checked twice, 10 answers failed at least one check, 15 checks
 /// failed.
 #[test]

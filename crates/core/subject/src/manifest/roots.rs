@@ -156,7 +156,7 @@ pub fn find_root() -> io::Result<Roots> {
     Ok(roots)
 }
 
-/// Returns the file of a plan: the path itself if it exists; otherwise the same path below a root, so that
+/// Returns the file of a plan, or one that a plan names: the path itself if it exists; otherwise the same path below a root, so that
 /// `configs/http/latency.toml` names an installed plan.
 #[must_use]
 pub fn find_plan(path: &Path) -> PathBuf {

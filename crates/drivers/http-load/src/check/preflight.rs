@@ -15,6 +15,7 @@ use traffic::{Names, Values};
 use super::sample::{Content, Fetched, no_connection, patience, timed_out};
 use crate::engine::hyper;
 use crate::requests::Requests;
+use crate::roles::cookies::Cookies;
 use crate::roles::redirect::{RedirectError, RedirectTarget, is_redirect};
 use crate::settings::{Engine, Settings};
 use crate::tls;
@@ -39,14 +40,16 @@ pub(crate) fn fetch(
     server: &ServerUrl,
     requests: &Requests,
     names: &Names,
-    (values, cookie): (Values<'_>, &str),
+    (values, cookies): (Values<'_>, &Cookies),
 ) -> anyhow::Result<Fetched> {
     let mut hop: Option<RedirectTarget> = None;
     loop {
         let fetched = match settings.engine {
-            Engine::Hyper => hyper::fetch(settings, server, names, (values, cookie), hop.as_ref())?,
+            Engine::Hyper => {
+                hyper::fetch(settings, server, names, (values, cookies), hop.as_ref())?
+            }
             _ if settings.http2 => http2::fetch(settings, server, hop.as_ref())?,
-            _ => fetch_once(settings, server, requests, (values, cookie), hop.as_ref())?,
+            _ => fetch_once(settings, server, requests, (values, cookies), hop.as_ref())?,
         };
         let (status, location) = (fetched.sample.status, fetched.location());
         if settings.follow == 0 || !is_redirect(status) {
@@ -113,7 +116,7 @@ fn fetch_once(
     settings: &Settings,
     server: &ServerUrl,
     requests: &Requests,
-    (values, cookie): (Values<'_>, &str),
+    (values, cookies): (Values<'_>, &Cookies),
     hop: Option<&RedirectTarget>,
 ) -> anyhow::Result<Fetched> {
     let mut stream = connect(settings, server)?;
@@ -121,7 +124,7 @@ fn fetch_once(
     let asked = RequestInfo {
         head: settings.method == "HEAD",
     };
-    requests.render(values, cookie, hop, &mut room);
+    requests.render(values, cookies, hop, &mut room);
     stream.write_all(&room).context("cannot send the request")?;
     let mut reader = Reader::new();
     let mut content = Content::default();

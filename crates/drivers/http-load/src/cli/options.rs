@@ -76,12 +76,21 @@ impl LoadOptions {
         let is_staged = !self.stage.is_empty() || !self.rate_stage.is_empty();
         let timeline = Timeline {
             // A stream that began in the warm-up does not count, and it may outlast that by far.
-            warmup: if is_staged || self.requests.is_some() || driver.events {
+            warmup: if is_staged
+                || self.requests.is_some()
+                || driver.events
+                || driver.replay.is_some()
+            {
                 Duration::ZERO
             } else {
                 WARMUP
             },
-            measure: self.requests.map_or(MEASURE, |_| LONGEST),
+            measure: match (&driver.replay, self.requests) {
+                // It lasts as long as the log.
+                (Some(_), _) => Duration::ZERO,
+                (None, Some(_)) => LONGEST,
+                (None, None) => MEASURE,
+            },
             drain: driver.timeout.saturating_add(Duration::from_secs(1)),
         };
         Plan::new("command-line", timeline, vec![group], driver)
@@ -90,6 +99,12 @@ impl LoadOptions {
     /// Applies the given options to a plan.
     pub(super) fn apply(&self, plan: &mut Plan<Settings>) -> Result<(), Invalid> {
         plan.driver.keep_alive &= !self.no_keep_alive;
+        let is_given = self.rate.is_some() || self.requests.is_some() || self.keep_open;
+        let is_given = is_given || !self.stage.is_empty() || !self.rate_stage.is_empty();
+        if is_given && plan.driver.replay.is_some() {
+            let problem = "the times of the log say when requests start: leave out --rate, --requests, --keep-open and stages";
+            return Err(Invalid::setting("replay", problem));
+        }
         let stages = [self.stage.as_slice(), &self.rate_stage].concat();
         if !stages.is_empty() {
             let group = only_group(plan, "--stage", "stages", |_| false)?;

@@ -1,13 +1,15 @@
 //! The next request of an operation, as bytes or as the values in it: the one that both engines send.
 
 use std::collections::HashMap;
+use std::time::SystemTime;
 
 use load::schedule::Share;
-use traffic::{RowReader, Values};
+use traffic::{Replay, RowReader, Values};
 
 use crate::outcome;
 use crate::requests::Requests;
 use crate::roles::checks::Captured;
+use crate::roles::cookies::Cookies;
 use crate::roles::operation::Operation;
 use crate::roles::redirect::RedirectTarget;
 use crate::roles::session::{SET_COOKIE, Session};
@@ -29,7 +31,10 @@ impl<'a> RequestSource<'a> {
         let rows = shared.mix.rows.as_ref();
         Self {
             shared,
-            rows: rows.map(|rows| rows.reader(share, &shared.columns)),
+            rows: rows.map(|rows| match shared.mix.replay {
+                Some(_) => rows.reader(Share::ALL, &shared.columns),
+                None => rows.reader(share, &shared.columns),
+            }),
             sessions: HashMap::new(),
             room: Vec::new(),
         }
@@ -88,20 +93,31 @@ impl<'a> RequestSource<'a> {
         (operation, index): (&Operation, u32),
         hop: Option<&RedirectTarget>,
     ) -> &[u8] {
-        self.advance(requests);
+        // After a redirect it is the same row.
+        if hop.is_none() {
+            self.advance(requests, operation);
+        }
         let session = self.sessions.get(&(operation.group, index));
         let values = values(self.shared, self.rows.as_ref(), session, operation);
         self.room.clear();
-        requests.render(values, cookie(session), hop, &mut self.room);
+        requests.render(values, cookies(session), hop, &mut self.room);
         &self.room
     }
 
-    /// Returns the values of an operation's request, with the next row, and the client's cookies.
-    pub(crate) fn values(&mut self, operation: &Operation, index: u32) -> (Values<'_>, &str) {
-        self.advance(self.shared.requests_of(operation.request, index));
+    /// Returns the values of an operation's request, with the next row unless it `is_redirected`, and the client's cookies.
+    pub(crate) fn values(
+        &mut self,
+        operation: &Operation,
+        index: u32,
+        is_redirected: bool,
+    ) -> (Values<'_>, &Cookies) {
+        if !is_redirected {
+            let requests = self.shared.requests_of(operation.request, index);
+            self.advance(requests, operation);
+        }
         let session = self.sessions.get(&(operation.group, index));
         let values = values(self.shared, self.rows.as_ref(), session, operation);
-        (values, cookie(session))
+        (values, cookies(session))
     }
 
     /// Takes the values from a successful answer. Returns the kind of failure if there is none for a capture.
@@ -137,7 +153,9 @@ impl<'a> RequestSource<'a> {
         if self.shared.settings.cookies
             && let Some(fields) = self.shared.checks.field(captured, SET_COOKIE)
         {
-            self.session((operation.group, client)).keep_cookies(fields);
+            self.session((operation.group, client))
+                .cookies
+                .keep(fields, SystemTime::now());
         }
     }
 
@@ -147,11 +165,14 @@ impl<'a> RequestSource<'a> {
         session.or_insert_with(|| Session::new(names))
     }
 
-    fn advance(&mut self, requests: &Requests) {
-        if let (Some(reader), Some(rows), true) =
-            (&mut self.rows, &self.shared.mix.rows, requests.use_rows)
-        {
-            reader.advance(rows);
+    /// Reads the row of an operation: the next one, or of a log the one with the operation's number.
+    fn advance(&mut self, requests: &Requests, operation: &Operation) {
+        let mix = &self.shared.mix;
+        if let (Some(reader), Some(rows), true) = (&mut self.rows, &mix.rows, requests.use_rows) {
+            match mix.replay {
+                Some(_) => reader.go_to(rows, operation.index),
+                None => reader.advance(rows),
+            }
         }
     }
 
@@ -161,6 +182,8 @@ impl<'a> RequestSource<'a> {
     /// The reason.
     pub(crate) fn check(&mut self) -> anyhow::Result<()> {
         let failure = self.rows.as_mut().and_then(RowReader::take_failure);
+        let replay = self.shared.mix.replay.as_ref();
+        let failure = failure.or_else(|| replay.and_then(Replay::failure).cloned());
         failure.map_or(Ok(()), |problem| Err(anyhow::anyhow!(problem)))
     }
 }
@@ -179,8 +202,8 @@ fn values<'v>(
     }
 }
 
-fn cookie(session: Option<&Session>) -> &str {
-    session.map_or("", |session| &session.cookie)
+fn cookies(session: Option<&Session>) -> &Cookies {
+    session.map_or(Cookies::NONE, |session| &session.cookies)
 }
 
 /// The bytes of a request.

@@ -8,6 +8,24 @@ use serde::{Deserialize, Serialize};
 
 use super::Settings;
 
+/// The order in which a plan's requests are sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Order {
+    /// Each operation draws one by weight.
+    #[default]
+    Weighted,
+    /// Each client sends one after the other, each as many times as its weight says, and begins again; operations at a rate
+    /// have one turn together.
+    Sequential,
+}
+
+impl Order {
+    pub(crate) fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
 /// A request of a plan that has several. A field that is absent is the driver's own.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

@@ -15,6 +15,7 @@ use crate::servers::{ENGINES, OK, answers, send, url, well};
 
 mod har;
 mod mistakes;
+mod replay;
 
 /// Three requests, of which one is sent by one group only.
 const THREE: &str = r#"
@@ -121,6 +122,28 @@ fn requests_are_sent_by_weight_and_measured_by_name() {
         run(engine, (4, 100), THREE, &again);
         assert_eq!(by_path(&seen(&again, 4)), counts);
     }
+}
+
+/// A user's journey: the page three times, then the item, on each connection. An order is sent when something needs it.
+#[test]
+fn requests_in_turn_are_sent_in_the_order_of_the_plan() {
+    let journey = format!("order = \"sequential\"\n{THREE}");
+    for engine in ENGINES {
+        let server = well();
+        let result = run(engine, (3, 6), &journey, &server);
+        assert_eq!((result.values("page"), result.values("item")), (15, 3));
+    }
+    let server = well();
+    run("wire", (1, 6), &journey, &server);
+    let requests = seen(&server, 4);
+    let paths = requests
+        .iter()
+        .filter_map(|request| request.split([' ', '?']).nth(1));
+    let paths: Vec<&str> = paths.collect();
+    assert_eq!(
+        paths,
+        ["/page", "/page", "/page", "/item", "/page", "/page"]
+    );
 }
 
 #[test]

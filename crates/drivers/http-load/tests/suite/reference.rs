@@ -13,6 +13,7 @@ fn the_page_of_names_and_options_agrees_with_the_program() {
         defaults: &[
             "connections",
             "events",
+            "replay",
             "keep-open",
             "requests",
             "stage",

@@ -14,7 +14,7 @@ use nix::sys::signal::Signal;
 use serde_json::Value;
 
 use crate::program::{PROGRAM, program};
-use crate::servers::well;
+use crate::servers::{url, well};
 
 /// An HTTP server in Python. It notes its port, and then each response, in its log.
 const SERVER: &str = r#"
@@ -363,4 +363,43 @@ fn stops_of_the_driver_for_a_millisecond_each_are_named() {
     });
     let stopped = stopped.unwrap_or_else(|| panic!("{}", ran.result));
     assert_ne!(stopped["severity"], "note", "{stopped}");
+}
+
+/// The threshold is judged from half a second on, once a second: the run ends long before its planned end, with the exit code
+/// of a missed threshold.
+#[test]
+fn a_run_ends_early_once_a_threshold_is_missed() {
+    let server = well();
+    let load = [
+        "-c",
+        "2",
+        "-d",
+        "1h",
+        "--warmup",
+        "0s",
+        "--abort-on-fail",
+        "500ms",
+    ];
+    let more = ["--threshold", "response.p50 < 1ns", &url(&server)];
+    let run = program(&load).args(more).run();
+    assert_eq!(run.code, 4, "{}", run.stderr);
+    let seconds = run.result["throughput"]["measured_s"].as_f64().unwrap();
+    assert!((0.5..60.0).contains(&seconds), "{seconds}");
+    let warnings = run.result["warnings"].to_string();
+    let message =
+        "s of 3600.0 s planned, because a threshold was missed: response.p50 < 1ns (then ";
+    assert!(warnings.contains(message), "{warnings}");
+    assert_eq!(run.result.operations("unfinished"), 0);
+}
+
+#[test]
+fn an_early_end_without_a_threshold_or_without_time_is_refused() {
+    let field = "abort_on_fail (--abort-on-fail)";
+    let call = |more: &[&str]| {
+        Program::new(PROGRAM)
+            .args(["--abort-on-fail", "10s"])
+            .args(more)
+    };
+    call(&[]).refused(2, &[field, "give one (--threshold)"]);
+    call(&["--threshold", "errors == 0"]).refused(2, &[field, "shorter than timeline.measure"]);
 }

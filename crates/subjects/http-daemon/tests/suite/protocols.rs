@@ -1,6 +1,7 @@
 //! Tests of TLS and HTTP/2, with an independent client.
 
-use std::process::Command;
+use std::io::{BufRead as _, BufReader};
+use std::process::{Command, Stdio};
 
 use crate::support::Daemon;
 
@@ -118,4 +119,50 @@ fn every_protocol_has_ranges_and_heads_without_bodies() {
             assert_eq!(found, wanted, "{version} {url}");
         }
     }
+}
+
+/// Opens connections over TLS, requests a file over each, and keeps them until its input ends.
+const IDLE: &str = r#"
+import socket, ssl, sys
+tls = ssl.create_default_context()
+tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
+kept = []
+for _ in range(int(sys.argv[2])):
+    kept.append(tls.wrap_socket(socket.create_connection(("127.0.0.1", int(sys.argv[1])))))
+    kept[-1].sendall(b"GET /1kb.txt HTTP/1.1\r\nHost: a\r\n\r\n")
+    received = b""
+    while not received.endswith(b"\0" * 1024):
+        received += kept[-1].recv(4096)
+print("idle", flush=True)
+sys.stdin.read()
+"#;
+
+#[test]
+fn an_idle_connection_over_tls_takes_at_most_14_kib() {
+    const COUNT: u64 = 300;
+    let daemon = Daemon::start(&["--workers", "1", "--https-port", "0"]);
+    let port = daemon.https.unwrap().port().to_string();
+    let idle = |count: u64| {
+        let mut command = Command::new("python3");
+        command.args(["-c", IDLE, &port, &count.to_string()]);
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        let output = child.stdout.as_mut().unwrap();
+        BufReader::new(output).read_line(&mut line).unwrap();
+        assert_eq!(line, "idle\n");
+        child
+    };
+    // Tables and buffers of the worker have their size then.
+    let (first, before) = (idle(100), daemon.memory());
+    let second = idle(COUNT);
+    let each = (daemon.memory() - before) / COUNT;
+    for mut child in [first, second] {
+        drop(child.stdin.take());
+        child.wait().unwrap();
+    }
+    assert!(each <= 14 << 10, "{each} bytes");
 }

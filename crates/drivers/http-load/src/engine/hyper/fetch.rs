@@ -21,6 +21,7 @@ use super::executor::LocalExecutor;
 use super::fault;
 use super::sender::Sender;
 use crate::check::sample::{Content, Fetched, PREFLIGHT_TIMEOUT, TIMED_OUT, no_connection};
+use crate::roles::cookies::Cookies;
 use crate::roles::redirect::RedirectTarget;
 use crate::settings::Settings;
 
@@ -29,7 +30,7 @@ pub(crate) fn fetch(
     settings: &Settings,
     server: &ServerUrl,
     names: &Names,
-    (values, cookie): (Values<'_>, &str),
+    (values, cookies): (Values<'_>, &Cookies),
     hop: Option<&RedirectTarget>,
 ) -> anyhow::Result<Fetched> {
     let prepared = Prepared::new(settings, [settings], server, names)?;
@@ -39,7 +40,7 @@ pub(crate) fn fetch(
             .build()
             .context("cannot create a Tokio runtime")?;
         let asked = async {
-            let asked = send_request(settings, server, &prepared, (values, cookie), hop);
+            let asked = send_request(settings, server, &prepared, (values, cookies), hop);
             let asked = tokio::time::timeout(PREFLIGHT_TIMEOUT, asked).await;
             asked.unwrap_or_else(|_| bail!(TIMED_OUT))
         };
@@ -54,7 +55,7 @@ async fn send_request(
     settings: &Settings,
     server: &ServerUrl,
     prepared: &Prepared,
-    (values, cookie): (Values<'_>, &str),
+    (values, cookies): (Values<'_>, &Cookies),
     hop: Option<&RedirectTarget>,
 ) -> anyhow::Result<Fetched> {
     let peer = &server.peer;
@@ -76,7 +77,7 @@ async fn send_request(
         (Sender::One(sender), Either::Right(connection))
     };
     let asked = async {
-        let request = prepared.messages[0].request(values, cookie, hop);
+        let request = prepared.messages[0].request(values, cookies, hop);
         let may_be_http1 = settings.http2 && !server.tls;
         let response = sender.send(request).await;
         let response = response.map_err(|error| unreadable(error, may_be_http1))?;

@@ -10,6 +10,7 @@ use load::plan::Invalid;
 use traffic::{Encoding, Names, Template, Values};
 
 use crate::requests::{HEAD, bodies, fields, path};
+use crate::roles::cookies::Cookies;
 use crate::roles::redirect::{RedirectTarget, is_of_content};
 use crate::settings::Settings;
 
@@ -96,12 +97,12 @@ impl Messages {
         !self.bodies.is_empty()
     }
 
-    /// Returns the request of the operation with these values: the first one, or `hop`'s. `cookie` is the value of its field
-    /// `Cookie`, if it is not empty.
+    /// Returns the request of the operation with these values: the first one, or `hop`'s, with the cookies of
+    /// its path.
     pub(super) fn request(
         &self,
         values: Values<'_>,
-        cookie: &str,
+        cookies: &Cookies,
         hop: Option<&RedirectTarget>,
     ) -> Message {
         let is_bare = hop.is_some_and(|hop| hop.bare);
@@ -132,6 +133,8 @@ impl Messages {
                 headers.append(name.clone(), value);
             }
         }
+        let cookie = cookies.of_path(request.uri().path().as_bytes());
+        let headers = request.headers_mut();
         if let Some(cookie) = (!cookie.is_empty()).then(|| cookie.parse().ok()).flatten() {
             headers.insert(COOKIE, cookie);
         }

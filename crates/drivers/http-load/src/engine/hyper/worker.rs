@@ -139,8 +139,8 @@ impl<'a> HyperWorker<'a> {
         let clients = &mut *self.clients.borrow_mut();
         let hop = clients.counters.hop(operation);
         let messages = &self.prepared(index).messages[usize::from(operation.request)];
-        let (values, cookie) = clients.source.values(operation, index);
-        messages.request(values, cookie, hop)
+        let (values, cookies) = clients.source.values(operation, index, hop.is_some());
+        messages.request(values, cookies, hop)
     }
 
     /// Records a phase of an operation, if phases are measured and it counts.

@@ -102,8 +102,8 @@ fn a_wrong_plan_is_refused_with_the_field_and_the_remedy() {
         (
             "follow",
             "[driver]",
-            "[driver]\nfollow = 3".to_owned(),
-            vec!["driver.follow (--follow)", "leave out --follow"],
+            "[driver]\nfollow = 3\nheaders = ['X-User: {{user}}']".to_owned(),
+            vec!["driver.follow (--follow)", "columns in paths only"],
         ),
     ];
     let mut files: Vec<(String, String)> = vec![("rows.csv".to_owned(), "user\nme\n".to_owned())];
@@ -152,6 +152,7 @@ fn a_wrong_option_or_file_is_refused_with_the_remedy() {
         call(&["--rows", "none.csv"]),
     );
     let unknown = call(&[]);
+    let order = ["--set", "driver.order=sequential", URL];
     let think = call(&["--rows", "good.csv", "-R", "5", "--think", "1s"]);
     let pipeline = call(&["--rows", "good.csv", "--pipeline", "2", "--think", "1s"]);
     check(
@@ -173,6 +174,7 @@ fn a_wrong_option_or_file_is_refused_with_the_remedy() {
                 &unknown,
                 &["driver.path", "`{{a}}` names nothing", "--rows"],
             ),
+            refused(&order, &["driver.order", "there are none: leave it out"]),
             refused(&think, &["driver.think (--think)", "leave it out"]),
             refused(
                 &pipeline,
