@@ -13,6 +13,8 @@ use crate::protocol::websocket::{Handshake, Message, Opcode, Reader, append_clos
 #[derive(Debug)]
 pub(super) struct WebSocket {
     pub(super) side: Side,
+    /// True without Engine.IO: messages are passed on as they are.
+    is_plain: bool,
     phase: WebSocketPhase,
     reader: Reader,
 }
@@ -45,8 +47,17 @@ impl WebSocket {
     pub(super) fn new(side: Side) -> Self {
         Self {
             side,
+            is_plain: false,
             phase: WebSocketPhase::New,
             reader: Reader::default(),
+        }
+    }
+
+    /// Creates a WebSocket without Engine.IO.
+    pub(super) fn plain() -> Self {
+        Self {
+            is_plain: true,
+            ..Self::new(Side::Main)
         }
     }
 
@@ -60,7 +71,8 @@ impl WebSocket {
         let access = &cx.endpoint.access;
         let handshake = Handshake::new(&mut cx.masks, &access.subprotocols);
         cx.scratch.clear();
-        cx.endpoint.append_target(&mut cx.scratch, "websocket", sid);
+        let transport = (!self.is_plain).then_some("websocket");
+        cx.endpoint.append_target(&mut cx.scratch, transport, sid);
         let target = String::from_utf8_lossy(&cx.scratch);
         let output = cx.actions.output(self.side);
         handshake.append_request(output, &cx.endpoint.host, &target, &access.fields);
@@ -69,8 +81,13 @@ impl WebSocket {
 
     /// Sends a packet.
     pub(super) fn send(&self, packet: &[u8], cx: &mut TransportContext) {
+        self.send_frame(Opcode::Text, packet, cx);
+    }
+
+    /// Sends a frame.
+    pub(super) fn send_frame(&self, opcode: Opcode, payload: &[u8], cx: &mut TransportContext) {
         let output = &mut cx.actions.output[self.side as usize];
-        append_frame(output, Opcode::Text, packet, &mut cx.masks);
+        append_frame(output, opcode, payload, &mut cx.masks);
     }
 
     /// Sends a close frame.
@@ -112,6 +129,9 @@ impl WebSocket {
             *taken += length;
             let received = match message {
                 None => return Ok(None),
+                Some(Message::Text(text)) if self.is_plain => {
+                    Some(Received::Event(Event::Message(text)))
+                }
                 Some(Message::Text(text)) => self.packet(text, answers_pings, cx)?,
                 Some(message) => self.control(message, cx),
             };
@@ -139,6 +159,10 @@ impl WebSocket {
                     self.phase = WebSocketPhase::Closed;
                     let closed = Event::Closed(Closed::Status(status));
                     return Ok(Begun::Received(Received::Event(closed)));
+                }
+                if self.is_plain {
+                    self.phase = WebSocketPhase::Open;
+                    return Ok(Begun::Received(Received::Event(Event::Opened)));
                 }
                 self.phase = WebSocketPhase::Greeting;
                 Ok(if is_upgrade {
