@@ -41,6 +41,8 @@ pub(super) struct Client<'a> {
     is_upgraded: bool,
     /// The messages that nobody has waited for yet.
     messages: Vec<String>,
+    /// True once a binary message has come, which only a plain WebSocket takes.
+    has_binary: bool,
     /// Why the server ended the session.
     end_reason: Option<String>,
 }
@@ -93,6 +95,7 @@ impl<'a> Client<'a> {
             is_open: false,
             is_upgraded: false,
             messages: Vec::new(),
+            has_binary: false,
             end_reason: None,
         };
         client
@@ -165,6 +168,11 @@ impl<'a> Client<'a> {
     /// Returns the messages that nobody has waited for yet.
     pub(super) fn messages(&self) -> &[String] {
         &self.messages
+    }
+
+    /// Returns true if a binary message has come that nobody waits for.
+    pub(super) fn has_binary(&self) -> bool {
+        self.has_binary
     }
 
     /// Returns why the server ended the session, if it did.
@@ -381,7 +389,8 @@ impl<'a> Client<'a> {
                 Some(Event::Closed(how)) => {
                     self.end_reason = Some(format!("the server closed the session ({how:?})"));
                 }
-                Some(Event::Binary(_) | Event::Ping) => {}
+                Some(Event::Binary(_)) => self.has_binary = true,
+                Some(Event::Ping) => {}
                 None => break,
             }
         }

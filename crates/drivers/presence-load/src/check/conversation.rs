@@ -260,6 +260,7 @@ impl<'a> Check<'a> {
         match (user.client.end_reason(), user.client.messages().last()) {
             (Some(reason), _) => reason.to_owned(),
             (None, Some(other)) => format!("`{}` came", shorten(other)),
+            (None, None) if user.client.has_binary() => "a binary message came".to_owned(),
             (None, None) => format!("nothing came ({why:#})"),
         }
     }

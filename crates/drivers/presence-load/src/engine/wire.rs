@@ -226,5 +226,9 @@ mod tests {
         let connection = size_of::<Connection>() + 8 + size_of::<Option<Id>>() + size_of::<u32>();
         let user = size_of::<User>() + Users::audit_bytes_per_user(10);
         assert!(connection + user <= 512, "{connection} + {user} bytes");
+        // Two texts, each with the least that the allocator gives, and the start of a message.
+        let talker = size_of::<conversation::Talker>() + 2 * (16 + 16) + 32;
+        let user = size_of::<User>() + Users::fan_out_bytes_per_user(10) + talker;
+        assert!(connection + user <= 614, "{connection} + {user} bytes");
     }
 }
