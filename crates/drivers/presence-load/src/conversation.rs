@@ -105,6 +105,11 @@ impl Conversation {
             let problem = "are missing: add [[driver.conversation.steps]] with what users send during the load";
             return Err(Invalid::new(in_conversation("steps"), problem));
         }
+        let last = steps.last().filter(|last| last.answer == Answer::None);
+        if let (Some(last), Some(_)) = (last, &planned.fan_out) {
+            let problem = "is the last one before the load, and has no answer, so that it is not known from when on its user gets pushes: set `ack = true` or `expect`, or add a step that is answered";
+            return Err(Invalid::new(&last.field, problem));
+        }
         let every = || steps.iter().chain(&repeated);
         let mut columns: Vec<usize> = every().flat_map(Step::columns).collect();
         columns.sort_unstable();

@@ -167,6 +167,10 @@ fn a_description_that_can_not_be_followed_is_named_with_its_remedy() {
             &["start[0]", "{{user}}"],
         ),
         (
+            &[FAN_OUT, r#"start = [{ emit = "a" }]"#, MESSAGES],
+            &["start[0]", "add a step that is answered"],
+        ),
+        (
             &[FAN_OUT, r#"steps = [{ emit = "a" }]"#],
             &["fan_out", "put {{user}} and {id}"],
         ),
