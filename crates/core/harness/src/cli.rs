@@ -222,7 +222,7 @@ async fn run_part<D: DriverCli>(
             let external = External::new(daemon.target, Some(daemon.name), Vec::new(), Vec::new());
             Subject::External(external?)
         }
-        (_, target) => subject(&load, target, common)?,
+        (_, target) => subject(load, target, common)?,
     };
     if divided.role() == Role::Load {
         // The part that launches the daemon injects them.

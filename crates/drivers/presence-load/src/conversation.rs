@@ -10,7 +10,7 @@ mod message;
 mod pointer;
 mod step;
 
-pub(crate) use message::{Heard, read};
+pub(crate) use message::{ServerMessage, read};
 use pointer::{Pointer, find, text};
 pub(crate) use step::{Answer, Step};
 
@@ -117,7 +117,7 @@ impl Conversation {
         Ok(Some(Self {
             protocol: planned.protocol,
             choice: choice(&planned.steps, seed)?,
-            fan_out: FanOut::of(planned, &repeated)?,
+            fan_out: FanOut::new(planned, &repeated)?,
             answer_id: answer_id(planned, &repeated)?,
             expects_events: every().any(|step| matches!(step.answer, Answer::Event(_))),
             start: steps,
@@ -170,7 +170,7 @@ impl Conversation {
 }
 
 impl FanOut {
-    fn of(planned: &settings::Conversation, steps: &[Step]) -> Result<Option<Self>, Invalid> {
+    fn new(planned: &settings::Conversation, steps: &[Step]) -> Result<Option<Self>, Invalid> {
         let Some(rule) = &planned.fan_out else {
             return Ok(None);
         };

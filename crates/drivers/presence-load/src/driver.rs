@@ -26,7 +26,7 @@ impl Driver for PresenceLoad {
     type Shared = ();
 
     fn spec(plan: &Plan<Settings>) -> &'static Spec {
-        spec::of(plan)
+        spec::for_plan(plan)
     }
 
     /// Describes the load. Users that wait between two heartbeats are not busy, so they are no users of the audit.
@@ -36,8 +36,13 @@ impl Driver for PresenceLoad {
         let settings = &plan.driver;
         let connections = settings.connections();
         let sentence = Settings::sentence(plan);
-        let description =
-            Description::new(plan, spec::of(plan), sentence, spec::HEARTBEAT, connections);
+        let description = Description::new(
+            plan,
+            spec::for_plan(plan),
+            sentence,
+            spec::HEARTBEAT,
+            connections,
+        );
         let inputs = description.audit_inputs;
         let users = settings.population().users();
         Ok(Description {

@@ -48,7 +48,7 @@ measure::series! {
 }
 
 /// Returns the specification of a plan's runs: a conversation has messages instead of heartbeats, and its own protocol.
-pub(crate) fn of(plan: &Plan<Settings>) -> &'static Spec {
+pub(crate) fn for_plan(plan: &Plan<Settings>) -> &'static Spec {
     let Some(conversation) = &plan.driver.conversation else {
         return &SPEC;
     };

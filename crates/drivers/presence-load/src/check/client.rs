@@ -14,7 +14,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use tls_client::{Socket, describe, remedy, tls_error};
 
 use super::TIMEOUT;
-use crate::conversation::{Heard, read};
+use crate::conversation::{ServerMessage, read};
 use crate::protocol::packet;
 use crate::protocol::presence::{
     Ack, EventType, Incoming, JoinRequest, Stamp, write_heartbeat, write_join, write_leave,
@@ -377,10 +377,10 @@ impl<'a> Client<'a> {
                 Some(Event::Message(text)) => {
                     let namespace = &self.server.endpoint.access.namespace;
                     match read(&text, namespace)? {
-                        Heard::Refused(why) => {
+                        ServerMessage::Refused(why) => {
                             self.end_reason = Some(format!("{NOT_ADMITTED} ({why})"));
                         }
-                        Heard::Disconnected => {
+                        ServerMessage::Disconnected => {
                             self.end_reason = Some("the server ended the connection".to_owned());
                         }
                         _ => self.messages.push(text.into_owned()),

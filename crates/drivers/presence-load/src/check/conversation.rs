@@ -6,7 +6,7 @@ use load::schedule::Share;
 use traffic::{RowReader, Values};
 
 use super::client::Client;
-use crate::conversation::{Answer, Conversation, FanOut, Heard, ROOM, Step, USER, read};
+use crate::conversation::{Answer, Conversation, FanOut, ROOM, ServerMessage, Step, USER, read};
 use crate::protocol::json::append;
 use crate::roles::population::Part;
 use crate::settings::{self, Receivers};
@@ -160,9 +160,9 @@ impl<'a> Check<'a> {
         why: &anyhow::Error,
         others: &[String],
     ) -> Invalid {
-        let came = match others.last() {
+        let instead = match others.last() {
             Some(other) => format!("`{}` came", shorten(other)),
-            None => self.came(user, why),
+            None => self.received_instead(user, why),
         };
         let (field, remedy) = match (&step.answer, others.is_empty()) {
             (_, false) => (
@@ -182,7 +182,7 @@ impl<'a> Check<'a> {
             }
         };
         let problem = format!(
-            "expected {} within {} after `{}`, and {came}: {remedy}",
+            "expected {} within {} after `{}`, and {instead}: {remedy}",
             step.expected(planned),
             duration::format(user.client.timeout),
             step.name,
@@ -205,7 +205,7 @@ impl<'a> Check<'a> {
         let pushed = receiver.client.take_message("a push", |text| {
             let push = match read(text, namespace) {
                 _ if is_plain => text,
-                Ok(Heard::Event(name, push)) if Some(&*name) == event => push,
+                Ok(ServerMessage::Event(name, push)) if Some(&*name) == event => push,
                 _ => return None,
             };
             match rule.origin(push) {
@@ -239,13 +239,13 @@ impl<'a> Check<'a> {
                 "point to where the sender and the number are",
             ),
         };
-        let came = match others.last() {
+        let instead = match others.last() {
             Some(other) => format!("`{}` came", shorten(other)),
-            None => self.came(receiver, &why),
+            None => self.received_instead(receiver, &why),
         };
         let event = event.map_or_else(String::new, |event| format!("`{event}` "));
         let problem = format!(
-            "expected {expected} {event}at {} with {sender} at {at_sender} and {number} {}, and {came}: {remedy}",
+            "expected {expected} {event}at {} with {sender} at {at_sender} and {number} {}, and {instead}: {remedy}",
             receiver.name,
             at_number.map_or("behind it".to_owned(), |at| format!("at {at}")),
         );
@@ -256,7 +256,7 @@ impl<'a> Check<'a> {
     }
 
     /// Says what came instead of the expected.
-    fn came(&self, user: &CheckedUser<'_>, why: &anyhow::Error) -> String {
+    fn received_instead(&self, user: &CheckedUser<'_>, why: &anyhow::Error) -> String {
         match (user.client.end_reason(), user.client.messages().last()) {
             (Some(reason), _) => reason.to_owned(),
             (None, Some(other)) => format!("`{}` came", shorten(other)),
@@ -277,8 +277,10 @@ fn answer_in<'t>(
         return Some(text);
     }
     match (&step.answer, read(text, namespace).ok()?) {
-        (Answer::Ack, Heard::Ack(number, arguments)) if number == id => Some(arguments),
-        (Answer::Event(expected), Heard::Event(name, event)) if *expected == name => Some(event),
+        (Answer::Ack, ServerMessage::Ack(number, arguments)) if number == id => Some(arguments),
+        (Answer::Event(expected), ServerMessage::Event(name, event)) if *expected == name => {
+            Some(event)
+        }
         _ => None,
     }
 }

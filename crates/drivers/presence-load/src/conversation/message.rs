@@ -7,7 +7,7 @@ use crate::protocol::packet::{PacketType, SocketPacket, split_event};
 
 /// A message of a server.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Heard<'a> {
+pub(crate) enum ServerMessage<'a> {
     /// The namespace is connected.
     Connected,
     /// The namespace refused the connection, with this object.
@@ -27,25 +27,25 @@ pub(crate) enum Heard<'a> {
 /// # Errors
 /// A malformed packet.
 #[inline]
-pub(crate) fn read<'a>(text: &'a str, namespace: &str) -> Result<Heard<'a>, ProtocolError> {
+pub(crate) fn read<'a>(text: &'a str, namespace: &str) -> Result<ServerMessage<'a>, ProtocolError> {
     let packet = SocketPacket::parse(text)?;
     if packet.namespace != if namespace.is_empty() { "/" } else { namespace } {
         return Ok(match packet.kind {
             // A server that does not know the namespace answers so.
-            PacketType::ConnectError => Heard::Refused(packet.data),
-            _ => Heard::Other,
+            PacketType::ConnectError => ServerMessage::Refused(packet.data),
+            _ => ServerMessage::Other,
         });
     }
     Ok(match (packet.kind, packet.id) {
         (PacketType::Event | PacketType::BinaryEvent, _) => match split_event(packet.data)?.0 {
-            Some(name) => Heard::Event(name, packet.data),
-            None => Heard::Other,
+            Some(name) => ServerMessage::Event(name, packet.data),
+            None => ServerMessage::Other,
         },
-        (PacketType::Ack | PacketType::BinaryAck, Some(id)) => Heard::Ack(id, packet.data),
-        (PacketType::Connect, _) => Heard::Connected,
-        (PacketType::ConnectError, _) => Heard::Refused(packet.data),
-        (PacketType::Disconnect, _) => Heard::Disconnected,
-        _ => Heard::Other,
+        (PacketType::Ack | PacketType::BinaryAck, Some(id)) => ServerMessage::Ack(id, packet.data),
+        (PacketType::Connect, _) => ServerMessage::Connected,
+        (PacketType::ConnectError, _) => ServerMessage::Refused(packet.data),
+        (PacketType::Disconnect, _) => ServerMessage::Disconnected,
+        _ => ServerMessage::Other,
     })
 }
 

@@ -27,7 +27,7 @@ mod session;
 mod stream;
 
 use connection::Connection;
-use conversation::Talk;
+use conversation::Conversations;
 use requests::Requests;
 
 /// Size of the read buffer, which all connections share.
@@ -64,7 +64,7 @@ struct Wire<'a> {
     connections: Vec<Option<Id>>,
     requests: Requests,
     /// The conversation of users that do not speak the presence protocol.
-    talk: Option<Talk<'a>>,
+    conversations: Option<Conversations<'a>>,
     /// One for each server.
     transports: Vec<TransportContext>,
     sources: Sources,
@@ -86,8 +86,8 @@ impl<'a> Wire<'a> {
         Self {
             connections: vec![None; users.part().users() as usize],
             requests: Requests::default(),
-            talk: (shared.conversation.as_ref())
-                .map(|conversation| Talk::new(conversation, users.part(), worker.share)),
+            conversations: (shared.conversation.as_ref())
+                .map(|conversation| Conversations::new(conversation, users.part(), worker.share)),
             transports: transports.collect(),
             sources: Sources::new(shared.sources.clone(), worker.share),
             settings,
@@ -118,8 +118,8 @@ impl<'a> Wire<'a> {
     /// Sends what a user has to send that was due at `at`.
     #[inline]
     fn operate(&mut self, user: u32, at: u64, cx: &mut Cx<'a>) {
-        if self.talk.is_some() {
-            self.say_next(user, at, cx)
+        if self.conversations.is_some() {
+            self.send_next(user, at, cx)
         } else {
             self.heartbeat(user, at, cx)
         }
@@ -187,7 +187,9 @@ impl Handler for Wire<'_> {
         }
         match self.requests.first(connection.requests) {
             Some(request) => request.change.sent.saturating_add(self.timeout_ns),
-            None if user.behaviour == Behaviour::HalfOpen || self.talk.is_some() => u64::MAX,
+            None if user.behaviour == Behaviour::HalfOpen || self.conversations.is_some() => {
+                u64::MAX
+            }
             None => user.sent.saturating_add(self.keep_alive_ns),
         }
     }
@@ -198,7 +200,9 @@ impl Handler for Wire<'_> {
 
     fn turn(&mut self, cx: &mut Context<Self>) -> anyhow::Result<u64> {
         let next = self.act(cx);
-        self.talk.as_mut().map_or(Ok(()), Talk::check)?;
+        self.conversations
+            .as_mut()
+            .map_or(Ok(()), Conversations::check)?;
         self.users.record(self.users.joined_count(), &cx.state);
         Ok(next.min(self.users.next_look(&cx.state)))
     }
@@ -227,8 +231,8 @@ mod tests {
         let user = size_of::<User>() + Users::audit_bytes_per_user(10);
         assert!(connection + user <= 512, "{connection} + {user} bytes");
         // Two texts, each with the least that the allocator gives, and the start of a message.
-        let talker = size_of::<conversation::Talker>() + 2 * (16 + 16) + 32;
-        let user = size_of::<User>() + Users::fan_out_bytes_per_user(10) + talker;
+        let own = size_of::<conversation::ConversationUser>() + 2 * (16 + 16) + 32;
+        let user = size_of::<User>() + Users::fan_out_bytes_per_user(10) + own;
         assert!(connection + user <= 614, "{connection} + {user} bytes");
     }
 }

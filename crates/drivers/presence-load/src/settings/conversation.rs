@@ -8,8 +8,8 @@ use serde_json::Value;
 use traffic::ThinkTime;
 
 /// The conversation that users have with a server instead of the presence protocol. In its texts, `{{user}}` and `{{room}}`
-/// are the names of the user and its room, `{{name}}` is a column of the rows or a captured value, and `{id}` is the number
-/// of the message among those of its user, from 1.
+/// are the names of the user and its room, `{{name}}` is a column of the rows or a captured value, and `{id}` numbers the
+/// messages of each user that have it, from 1.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Conversation {
@@ -29,10 +29,10 @@ pub struct Conversation {
     /// The steps of each new connection, one after the other, before its user takes part in the load.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub start: Vec<Step>,
-    /// The steps of the load: each operation is the next one of its user, in this order or by weight.
+    /// The steps of the load: each operation is the next step of its user, in this order or by weight.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<Step>,
-    /// How messages with `{id}` reach others. Without it, pushed events are counted, and not compared.
+    /// The rule by which messages with `{id}` reach others. Without it, pushed events are counted, and not compared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fan_out: Option<FanOut>,
 }

@@ -9,7 +9,7 @@ use traffic::{RowReader, Values};
 
 use super::requests::{Request, RequestKind};
 use super::{Cx, Wire};
-use crate::conversation::{Answer, Conversation, Heard, ROOM, Step, USER, read};
+use crate::conversation::{Answer, Conversation, ROOM, ServerMessage, Step, USER, read};
 use crate::outcome::{self, count};
 use crate::protocol::ProtocolError;
 use crate::protocol::json::append;
@@ -19,31 +19,31 @@ use crate::spec::JOIN;
 
 /// The conversation of one worker's users.
 #[derive(Debug)]
-pub(super) struct Talk<'a> {
+pub(super) struct Conversations<'a> {
     conversation: &'a Conversation,
     rows: Option<RowReader>,
-    users: Vec<Talker>,
+    users: Vec<ConversationUser>,
     /// The message that is being sent.
     scratch: Vec<u8>,
 }
 
 /// A user in a conversation.
 #[derive(Debug)]
-pub(super) struct Talker {
+pub(super) struct ConversationUser {
     /// Its names, and the values that it has captured.
     values: Box<[Option<Box<[u8]>>]>,
     /// Number of steps of the load that it has begun.
     steps: u32,
 }
 
-impl<'a> Talk<'a> {
+impl<'a> Conversations<'a> {
     pub(super) fn new(conversation: &'a Conversation, part: Part, share: Share) -> Self {
         let users = (0..part.users() as u32).map(|user| {
             let names = part.names(user);
             let mut values = vec![None; conversation.values];
             values[ROOM] = Some(names.room.into_bytes().into());
             values[USER] = Some(names.user.into_bytes().into());
-            Talker {
+            ConversationUser {
                 values: values.into(),
                 steps: 0,
             }
@@ -104,7 +104,7 @@ impl<'a> Talk<'a> {
     }
 }
 
-fn values(user: &Talker, number: u32) -> Values<'_> {
+fn values(user: &ConversationUser, number: u32) -> Values<'_> {
     Values {
         own: &user.values,
         ..Values::from_number(number.into())
@@ -113,18 +113,18 @@ fn values(user: &Talker, number: u32) -> Values<'_> {
 
 impl<'a> Wire<'a> {
     /// Sends the next step of a user, which was due at `at`.
-    pub(super) fn say_next(&mut self, user: u32, at: u64, cx: &mut Cx<'a>) {
+    pub(super) fn send_next(&mut self, user: u32, at: u64, cx: &mut Cx<'a>) {
         let now = clock::now();
         let id = self.connections[user as usize].filter(|_| self.users.user(user).can_send());
-        let (Some(id), Some(talk)) = (id, &mut self.talk) else {
+        let (Some(id), Some(conversations)) = (id, &mut self.conversations) else {
             let (never, outcome) = (Change { n: 0, at, sent: at }, Err(outcome::NOT_JOINED));
             return (self.users).end_heartbeat(user, never, outcome, now, &mut cx.state);
         };
-        let talker = &mut talk.users[user as usize];
-        let index = talk.conversation.pick(user.into(), talker.steps);
-        talker.steps = talker.steps.wrapping_add(1);
+        let own = &mut conversations.users[user as usize];
+        let index = conversations.conversation.pick(user.into(), own.steps);
+        own.steps = own.steps.wrapping_add(1);
         let kind = RequestKind::Step(index);
-        let step = &talk.conversation.steps[usize::from(index)];
+        let step = &conversations.conversation.steps[usize::from(index)];
         let n = if step.is_numbered {
             self.users.number(user, at)
         } else {
@@ -132,13 +132,13 @@ impl<'a> Wire<'a> {
         };
         self.users.counts.add(count::MESSAGES, 1);
         let change = Change { n, at, sent: now };
-        if self.say(id, user, (step, kind), change, cx) && step.answer == Answer::None {
+        if self.send_step(id, user, (step, kind), change, cx) && step.answer == Answer::None {
             (self.users).end_heartbeat(user, change, Ok(()), clock::now(), &mut cx.state);
         }
     }
 
     /// Sends a step. Returns false if the connection has ended with it.
-    fn say(
+    fn send_step(
         &mut self,
         id: Id,
         user: u32,
@@ -146,12 +146,12 @@ impl<'a> Wire<'a> {
         change: Change,
         cx: &mut Cx<'a>,
     ) -> bool {
-        let Some(talk) = &mut self.talk else {
+        let Some(conversations) = &mut self.conversations else {
             return false;
         };
-        talk.write(user, step, change.n);
-        let is_plain = talk.conversation.is_plain();
-        let message = mem::take(&mut talk.scratch);
+        conversations.write(user, step, change.n);
+        let is_plain = conversations.conversation.is_plain();
+        let message = mem::take(&mut conversations.scratch);
         let Some(connection) = cx.connections.get_mut(id) else {
             return false;
         };
@@ -184,8 +184,8 @@ impl<'a> Wire<'a> {
                 out.extend_from_slice(&message);
             });
         }
-        if let Some(talk) = &mut self.talk {
-            talk.scratch = message;
+        if let Some(conversations) = &mut self.conversations {
+            conversations.scratch = message;
         }
         self.perform(id, cx);
         if step.answer == Answer::None && cx.connections.get_mut(id).is_none() {
@@ -200,7 +200,7 @@ impl<'a> Wire<'a> {
     }
 
     /// Begins the first steps of a user, once it is connected.
-    pub(super) fn start_talking(&mut self, id: Id, user: u32, now: u64, cx: &mut Cx<'a>) {
+    pub(super) fn begin_steps(&mut self, id: Id, user: u32, now: u64, cx: &mut Cx<'a>) {
         if self.users.user(user).phase != Phase::Connecting {
             self.users.counts.add(count::IGNORED, 1);
             return;
@@ -212,10 +212,10 @@ impl<'a> Wire<'a> {
 
     /// Sends the first steps from this one on, up to one that is answered. `begun` is the time of the first.
     fn start_from(&mut self, first: u16, id: Id, user: u32, begun: u64, cx: &mut Cx<'a>) {
-        let Some(talk) = &self.talk else {
+        let Some(conversations) = &self.conversations else {
             return;
         };
-        let steps = &talk.conversation.start;
+        let steps = &conversations.conversation.start;
         for (index, step) in (first..).zip(&steps[usize::from(first)..]) {
             // The time of the first step goes on with each.
             let change = Change {
@@ -223,7 +223,7 @@ impl<'a> Wire<'a> {
                 at: begun,
                 sent: clock::now(),
             };
-            let is_sent = self.say(id, user, (step, RequestKind::Start(index)), change, cx);
+            let is_sent = self.send_step(id, user, (step, RequestKind::Start(index)), change, cx);
             if !is_sent || step.answer != Answer::None {
                 return;
             }
@@ -239,29 +239,33 @@ impl<'a> Wire<'a> {
     }
 
     /// Handles a message of the server.
-    pub(super) fn hear(&mut self, id: Id, text: &str, now: u64, cx: &mut Cx<'a>) {
-        if let Err(error) = self.try_hear(id, text, now, cx) {
+    pub(super) fn receive_message(&mut self, id: Id, text: &str, now: u64, cx: &mut Cx<'a>) {
+        if let Err(error) = self.try_receive(id, text, now, cx) {
             self.fail_protocol(id, error, cx);
         }
     }
 
-    fn try_hear(
+    fn try_receive(
         &mut self,
         id: Id,
         text: &str,
         now: u64,
         cx: &mut Cx<'a>,
     ) -> Result<(), ProtocolError> {
-        let (Some(connection), Some(talk)) = (cx.connections.get_mut(id), &self.talk) else {
+        let (Some(connection), Some(conversations)) =
+            (cx.connections.get_mut(id), &self.conversations)
+        else {
             return Ok(());
         };
         let user = connection.user;
-        if talk.conversation.is_plain() {
-            return self.hear_message(id, user, text, now, cx);
+        if conversations.conversation.is_plain() {
+            return self.receive_plain(id, user, text, now, cx);
         }
         match read(text, &self.transports[0].endpoint.access.namespace)? {
-            Heard::Event(name, event) => self.hear_event(id, user, (&name, event), now, cx)?,
-            Heard::Ack(number, arguments) => {
+            ServerMessage::Event(name, event) => {
+                self.receive_event(id, user, (&name, event), now, cx)?
+            }
+            ServerMessage::Ack(number, arguments) => {
                 let request = u32::try_from(number).ok();
                 let request =
                     request.and_then(|id| self.requests.take(&mut connection.requests, id));
@@ -270,16 +274,16 @@ impl<'a> Wire<'a> {
                     None => self.unexpected_ack(id, number, cx),
                 }
             }
-            Heard::Connected => self.start_talking(id, user, now, cx),
-            Heard::Refused(why) => self.refused(id, user, why, cx),
-            Heard::Disconnected => self.lose(id, outcome::CONNECTION_LOST, cx),
-            Heard::Other => self.users.counts.add(count::IGNORED, 1),
+            ServerMessage::Connected => self.begin_steps(id, user, now, cx),
+            ServerMessage::Refused(why) => self.refused(id, user, why, cx),
+            ServerMessage::Disconnected => self.lose(id, outcome::CONNECTION_LOST, cx),
+            ServerMessage::Other => self.users.counts.add(count::IGNORED, 1),
         }
         Ok(())
     }
 
     /// Handles an event of Socket.IO.
-    fn hear_event(
+    fn receive_event(
         &mut self,
         id: Id,
         user: u32,
@@ -287,10 +291,10 @@ impl<'a> Wire<'a> {
         now: u64,
         cx: &mut Cx<'a>,
     ) -> Result<(), ProtocolError> {
-        let Some(talk) = &self.talk else {
+        let Some(conversations) = &self.conversations else {
             return Ok(());
         };
-        let conversation = talk.conversation;
+        let conversation = conversations.conversation;
         let rule = conversation.fan_out.as_ref();
         let rule = rule.filter(|rule| rule.event.as_deref() == Some(name));
         let mut is_known = false;
@@ -309,7 +313,7 @@ impl<'a> Wire<'a> {
     }
 
     /// Handles a message of a plain WebSocket: a push, or an answer.
-    fn hear_message(
+    fn receive_plain(
         &mut self,
         id: Id,
         user: u32,
@@ -317,10 +321,10 @@ impl<'a> Wire<'a> {
         now: u64,
         cx: &mut Cx<'a>,
     ) -> Result<(), ProtocolError> {
-        let Some(talk) = &self.talk else {
+        let Some(conversations) = &self.conversations else {
             return Ok(());
         };
-        let conversation = talk.conversation;
+        let conversation = conversations.conversation;
         // Messages need not be JSON, unless the plan points into them.
         let origin = match &conversation.fan_out {
             Some(rule) => rule.origin(message)?,
@@ -347,16 +351,18 @@ impl<'a> Wire<'a> {
         now: u64,
         cx: &mut Cx<'a>,
     ) -> Result<bool, ProtocolError> {
-        let (Some(connection), Some(talk)) = (cx.connections.get_mut(id), &self.talk) else {
+        let (Some(connection), Some(conversations)) =
+            (cx.connections.get_mut(id), &self.conversations)
+        else {
             return Ok(false);
         };
         if connection.requests.is_empty() {
             return Ok(false);
         }
-        let number = talk.conversation.answered_number(message)?;
+        let number = conversations.conversation.answered_number(message)?;
         let request = (self.requests).take_where(&mut connection.requests, |request| {
             let is_its = number.is_none_or(|number| u64::from(request.change.n) == number);
-            is_its && talk.answers(user, request, message, name)
+            is_its && conversations.answers(user, request, message, name)
         });
         match request {
             Some(request) => self
@@ -376,16 +382,16 @@ impl<'a> Wire<'a> {
         now: u64,
         cx: &mut Cx<'a>,
     ) -> Result<(), ProtocolError> {
-        let Some((talk, step)) = self
-            .talk
-            .as_mut()
-            .and_then(|talk| talk.step(request.kind).map(|step| (talk, step)))
-        else {
+        let Some((conversations, step)) = self.conversations.as_mut().and_then(|conversations| {
+            conversations
+                .step(request.kind)
+                .map(|step| (conversations, step))
+        }) else {
             return Ok(());
         };
-        let talker = &mut talk.users[user as usize];
-        let outcome = if step.fits(answer, values(talker, request.change.n))? {
-            step.capture(answer, &mut talker.values)
+        let own = &mut conversations.users[user as usize];
+        let outcome = if step.fits(answer, values(own, request.change.n))? {
+            step.capture(answer, &mut own.values)
         } else {
             Err(outcome::ANSWER_WRONG)
         };
@@ -403,7 +409,7 @@ impl<'a> Wire<'a> {
     }
 
     /// Ends the connection of a user that leaves the conversation.
-    pub(super) fn hang_up(&mut self, user: u32, cx: &mut Cx<'a>) {
+    pub(super) fn leave_conversation(&mut self, user: u32, cx: &mut Cx<'a>) {
         let Some(id) = self.connections[user as usize] else {
             return;
         };

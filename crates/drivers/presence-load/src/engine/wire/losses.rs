@@ -19,7 +19,7 @@ impl<'a> Wire<'a> {
             return self.lose(id, outcome::CONNECT_TIMEOUT, cx);
         }
         if connection.requests.is_empty() {
-            if self.talk.is_none() {
+            if self.conversations.is_none() {
                 self.keep_alive(id, user, cx);
             }
             return;

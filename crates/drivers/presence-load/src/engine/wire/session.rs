@@ -22,14 +22,16 @@ impl<'a> Wire<'a> {
             Event::Opened if self.users.shared().is_plain() => {
                 if let Some(connection) = cx.connections.get_mut(id) {
                     let user = connection.user;
-                    self.start_talking(id, user, now, cx);
+                    self.begin_steps(id, user, now, cx);
                 }
             }
             Event::Opened => {
                 let auth = self.transports[0].endpoint.access.auth.clone();
                 self.send(id, |out| packet::write_connect(out, &auth), cx);
             }
-            Event::Message(text) if self.talk.is_some() => self.hear(id, &text, now, cx),
+            Event::Message(text) if self.conversations.is_some() => {
+                self.receive_message(id, &text, now, cx)
+            }
             // Clients have the same credentials at all servers.
             Event::Message(text) => {
                 match Incoming::parse_in(&text, &self.transports[0].endpoint.access.namespace) {
@@ -39,8 +41,8 @@ impl<'a> Wire<'a> {
             }
             Event::Binary(bytes) if self.users.shared().is_plain() => {
                 match std::str::from_utf8(&bytes) {
-                    Ok(text) => self.hear(id, text, now, cx),
-                    Err(_) => self.hear(id, "", now, cx),
+                    Ok(text) => self.receive_message(id, text, now, cx),
+                    Err(_) => self.receive_message(id, "", now, cx),
                 }
             }
             Event::Binary(_) => self.users.counts.add(count::IGNORED, 1),
@@ -235,8 +237,8 @@ impl<'a> Wire<'a> {
 
     /// Sends the leave of a joined user.
     pub(super) fn leave(&mut self, user: u32, cx: &mut Cx<'a>) {
-        if self.talk.is_some() {
-            return self.hang_up(user, cx);
+        if self.conversations.is_some() {
+            return self.leave_conversation(user, cx);
         }
         let Some(id) = self.connections[user as usize] else {
             return;
