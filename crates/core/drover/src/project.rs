@@ -35,10 +35,7 @@ impl Project {
     /// # Errors
     /// There is none.
     fn driver_for(&self, protocol: &str) -> anyhow::Result<&KnownDriver> {
-        let found = self
-            .drivers
-            .iter()
-            .find(|driver| driver.protocol == protocol);
+        let found = self.drivers.iter().find(|driver| driver.speaks(protocol));
         found.with_context(|| {
             format!(
                 "no driver speaks `{protocol}`: known protocols are {}",
@@ -71,11 +68,11 @@ impl Project {
         if let Some(driver) = by_folder {
             return Ok(driver);
         }
-        let serves = |name: &String, protocol: &String| {
-            Manifest::load(&self.root, name).is_ok_and(|daemon| daemon.serves.contains(protocol))
+        let serves = |name: &String, driver: &KnownDriver| {
+            let manifest = Manifest::load(&self.root, name);
+            manifest.is_ok_and(|daemon| daemon.serves.iter().any(|it| driver.speaks(it)))
         };
-        let all_serve =
-            |driver: &&KnownDriver| daemons.iter().all(|name| serves(name, &driver.protocol));
+        let all_serve = |driver: &&KnownDriver| daemons.iter().all(|name| serves(name, driver));
         let fitting: Vec<&KnownDriver> = self.drivers.iter().filter(all_serve).collect();
         match fitting.as_slice() {
             [driver] if !daemons.is_empty() => Ok(driver),
@@ -113,7 +110,7 @@ impl Project {
     ) -> anyhow::Result<()> {
         let protocol = &driver.protocol;
         let daemons = manifest::list(&self.root)?;
-        let serves = |manifest: &Manifest| manifest.serves.contains(protocol);
+        let serves = |manifest: &Manifest| manifest.serves.iter().any(|it| driver.speaks(it));
         let misfit = names.iter().find_map(|name| {
             let (_, manifest) = daemons.iter().find(|(known, _)| known == name)?;
             (!serves(manifest)).then_some((name, manifest))
@@ -241,6 +238,7 @@ mod tests {
         std::fs::write(root.path().join("daemons/d/daemon.toml"), DAEMON).unwrap();
         let drivers = drivers.iter().map(|(name, protocol)| KnownDriver {
             name: (*name).to_owned(),
+            also: Vec::new(),
             protocol: (*protocol).to_owned(),
             about: String::new(),
             sources: None,

@@ -12,6 +12,8 @@ pub struct KnownDriver {
     pub name: String,
     /// The protocol that it speaks.
     pub protocol: String,
+    /// Further ones, which daemons may serve for some of its plans: `also = ["…"]`.
+    pub also: Vec<String>,
     /// A one-line description.
     pub about: String,
     /// The source checkout that it is built in; absent for an installed one.
@@ -19,13 +21,23 @@ pub struct KnownDriver {
 }
 
 impl KnownDriver {
+    /// Returns true if it speaks a protocol, in all of its plans or in some.
+    #[must_use]
+    pub fn speaks(&self, protocol: &str) -> bool {
+        self.protocol == protocol || self.also.iter().any(|also| also == protocol)
+    }
+
     fn from_manifest(manifest: &Path) -> Option<Self> {
         let table: toml::Table = std::fs::read_to_string(manifest).ok()?.parse().ok()?;
         let package = table.get("package")?;
         let text = |value: Option<&toml::Value>| value?.as_str().map(str::to_owned);
+        let metadata = package.get("metadata")?.get("drover")?;
+        let also = metadata.get("also").and_then(toml::Value::as_array);
+        let also = also.into_iter().flatten().map(|also| text(Some(also)));
         Some(Self {
             name: text(package.get("name"))?,
-            protocol: text(package.get("metadata")?.get("drover")?.get("protocol"))?,
+            protocol: text(metadata.get("protocol"))?,
+            also: also.collect::<Option<_>>()?,
             about: text(package.get("description")).unwrap_or_default(),
             sources: None,
         })

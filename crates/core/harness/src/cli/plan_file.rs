@@ -20,21 +20,19 @@ pub(super) fn read<D: DriverCli>(path: &Path) -> Result<Plan<D::Config>, Failure
     let own = &*D::SPEC.protocol;
     // A pipe can be read only once.
     let other = path.is_file().then(|| other_protocol(path, own)).flatten();
-    match other {
-        Some(other) => {
-            let problem = for_another_driver(path, &other, &D::SPEC.driver);
-            Err(Invalid::new(format!("--plan {}", path.display()), problem).into())
-        }
+    match other.and_then(|other| for_another_driver(path, &other, &D::SPEC.driver)) {
+        Some(problem) => Err(Invalid::new(format!("--plan {}", path.display()), problem).into()),
         None => Ok(plan::read(path)?),
     }
 }
 
-/// Says which driver a plan is for, and how to run it.
-fn for_another_driver(path: &Path, protocol: &str, own: &str) -> String {
+/// Says which driver a plan is for, and how to run it. Returns `None` if that is `own`.
+fn for_another_driver(path: &Path, protocol: &str, own: &str) -> Option<String> {
     let path = path.display();
     let drivers = manifest::find_root().map(|roots| drivers::list(&roots));
     let mut drivers = drivers.unwrap_or_default().into_iter();
-    match drivers.find(|driver| driver.protocol == protocol) {
+    Some(match drivers.find(|driver| driver.speaks(protocol)) {
+        Some(driver) if driver.name == own => return None,
         Some(driver) => {
             let name = driver.name;
             format!("this plan is for {name}, and not for {own}: {name} --plan {path}")
@@ -42,7 +40,7 @@ fn for_another_driver(path: &Path, protocol: &str, own: &str) -> String {
         None => format!(
             "this plan is for the protocol {protocol}, which no known driver speaks, and not for {own}: correct its `protocol` (`drover list` shows the drivers)"
         ),
-    }
+    })
 }
 
 /// Returns the protocol of a plan, if it is known and not `own`: by its field, by its folder, or else by its daemons.

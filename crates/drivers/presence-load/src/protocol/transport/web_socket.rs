@@ -129,9 +129,6 @@ impl WebSocket {
             *taken += length;
             let received = match message {
                 None => return Ok(None),
-                Some(Message::Text(text)) if self.is_plain => {
-                    Some(Received::Event(Event::Message(text)))
-                }
                 Some(Message::Text(text)) => self.packet(text, answers_pings, cx)?,
                 Some(message) => self.control(message, cx),
             };
@@ -160,12 +157,11 @@ impl WebSocket {
                     let closed = Event::Closed(Closed::Status(status));
                     return Ok(Begun::Received(Received::Event(closed)));
                 }
-                if self.is_plain {
-                    self.phase = WebSocketPhase::Open;
-                    return Ok(Begun::Received(Received::Event(Event::Opened)));
-                }
+                // A plain one stays there: what comes is no packet.
                 self.phase = WebSocketPhase::Greeting;
-                Ok(if is_upgrade {
+                Ok(if self.is_plain {
+                    Begun::Received(Received::Event(Event::Opened))
+                } else if is_upgrade {
                     Begun::Received(Received::Connected)
                 } else {
                     Begun::Go
@@ -190,7 +186,7 @@ impl WebSocket {
         cx: &mut TransportContext,
     ) -> Result<Option<Received<'a>>, ProtocolError> {
         if !self.is_open() {
-            return self.greeting(&text);
+            return self.greeting(text);
         }
         let event = match EnginePacket::parse(&text)? {
             EnginePacket::Message(_) => Event::Message(behind_type(text)),
@@ -210,13 +206,16 @@ impl WebSocket {
         Ok(Some(Received::Event(event)))
     }
 
-    /// Handles the first packet, and those after a close frame of the client.
-    fn greeting<'a>(&mut self, text: &str) -> Result<Option<Received<'a>>, ProtocolError> {
+    /// Handles the first packet, and those after a close frame of the client; without Engine.IO all messages.
+    fn greeting<'a>(&mut self, text: Cow<'a, str>) -> Result<Option<Received<'a>>, ProtocolError> {
         if matches!(self.phase, WebSocketPhase::Closing) {
             return Ok(None);
         }
+        if self.is_plain {
+            return Ok(Some(Received::Event(Event::Message(text))));
+        }
         self.phase = WebSocketPhase::Open;
-        match EnginePacket::parse(text)? {
+        match EnginePacket::parse(&text)? {
             EnginePacket::Open(json) => {
                 Open::parse(json)?;
                 Ok(Some(Received::Event(Event::Opened)))
