@@ -124,7 +124,7 @@ impl<'a> Check<'a> {
             out.extend_from_slice(&message);
         });
         let missing = |user: &CheckedUser<'_>, why: &anyhow::Error, others: &[String]| {
-            self.no_answer(user, (step, planned), why, others)
+            self.no_answer(user, (step, planned, number), why, others)
         };
         sent.map_err(|error| missing(user, &error, &[]))?;
         if step.answer == Answer::None {
@@ -135,7 +135,9 @@ impl<'a> Check<'a> {
         let mut others = Vec::new();
         let answer = user.client.take_message(&step.name, |text| {
             let answer = answer_in(text, namespace, is_plain, (step, id))?;
-            if step.fits(answer, values) == Ok(true) {
+            let answered = self.conversation.answered_number(answer);
+            let is_its = answered.is_ok_and(|it| it.is_none_or(|it| it == u64::from(number)));
+            if is_its && step.fits(answer, values) == Ok(true) {
                 return Some(answer.to_owned());
             }
             others.push(answer.to_owned());
@@ -156,7 +158,7 @@ impl<'a> Check<'a> {
     fn no_answer(
         &self,
         user: &CheckedUser<'_>,
-        (step, planned): (&Step, &settings::Step),
+        (step, planned, number): (&Step, &settings::Step, u32),
         why: &anyhow::Error,
         others: &[String],
     ) -> Invalid {
@@ -181,8 +183,17 @@ impl<'a> Check<'a> {
                 ("", "correct the message, or leave out `expect`")
             }
         };
+        let answer_id = self.planned.answer_id.as_ref().filter(|_| number > 0);
+        let (field, remedy, at_id) = match answer_id {
+            Some(pointer) if !others.is_empty() => (
+                ".expect",
+                "correct `expect`, or driver.conversation.answer_id",
+                format!(" and {number} at {pointer}"),
+            ),
+            _ => (field, remedy, String::new()),
+        };
         let problem = format!(
-            "expected {} within {} after `{}`, and {instead}: {remedy}",
+            "expected {}{at_id} within {} after `{}`, and {instead}: {remedy}",
             step.expected(planned),
             duration::format(user.client.timeout),
             step.name,

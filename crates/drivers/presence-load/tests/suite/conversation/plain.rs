@@ -81,4 +81,7 @@ fn a_server_that_is_none_is_named() {
         "steps = [{ text = \"a\", expect = { pointer = \"/b\" } }]",
     ];
     call(&url, &plan(&steps), &[]).refused(2, &["steps[0].expect", "a value at /b", "`a` came"]);
+    let number = "answer_id = \"/number\"\nsteps = [{ data = { id = \"{id}\" }, expect = {} }]";
+    let plan = plan(&["protocol = \"websocket\"", number]);
+    call(&url, &plan, &[]).refused(2, &["answer_id", "1 at /number", "`{\"id\":1}` came"]);
 }
