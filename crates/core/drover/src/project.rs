@@ -35,10 +35,7 @@ impl Project {
     /// # Errors
     /// There is none.
     fn driver_for(&self, protocol: &str) -> anyhow::Result<&KnownDriver> {
-        let found = self
-            .drivers
-            .iter()
-            .find(|driver| driver.protocol == protocol);
+        let found = self.drivers.iter().find(|driver| driver.speaks(protocol));
         found.with_context(|| {
             format!(
                 "no driver speaks `{protocol}`: known protocols are {}",
@@ -84,8 +81,8 @@ impl Project {
             return Ok(driver);
         }
         let serves = |name: &String, driver: &KnownDriver| {
-            Manifest::load(&self.root, name)
-                .is_ok_and(|daemon| daemon.serves.iter().any(|name| driver.speaks(name)))
+            let manifest = Manifest::load(&self.root, name);
+            manifest.is_ok_and(|daemon| daemon.serves.iter().any(|it| driver.speaks(it)))
         };
         let all_serve = |driver: &&KnownDriver| daemons.iter().all(|name| serves(name, driver));
         let fitting: Vec<&KnownDriver> = self.drivers.iter().filter(all_serve).collect();
@@ -125,7 +122,7 @@ impl Project {
     ) -> anyhow::Result<()> {
         let protocol = &driver.protocol;
         let daemons = manifest::list(&self.root)?;
-        let serves = |manifest: &Manifest| manifest.serves.iter().any(|name| driver.speaks(name));
+        let serves = |manifest: &Manifest| manifest.serves.iter().any(|it| driver.speaks(it));
         let misfit = names.iter().find_map(|name| {
             let (_, manifest) = daemons.iter().find(|(known, _)| known == name)?;
             (!serves(manifest)).then_some((name, manifest))

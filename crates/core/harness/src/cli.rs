@@ -166,7 +166,7 @@ async fn run_job<D: DriverCli>(job: Job<D::Config>) -> Result<ExitCode, Failure>
     }
     let settings = size::<D>(&load, &common, Part::Whole)?;
     // Until the daemon is built a signal ends this program at once, and the build with it.
-    let subject = subject::<D>(&load.plan, target, &common)?;
+    let subject = subject(&load, target, &common)?;
     let mut signals = Signals::listen()
         .context("listening for signals")
         .map_err(Failure::Run)?;
@@ -222,7 +222,7 @@ async fn run_part<D: DriverCli>(
             let external = External::new(daemon.target, Some(daemon.name), Vec::new(), Vec::new());
             Subject::External(external?)
         }
-        (_, target) => subject::<D>(&load.plan, target, common)?,
+        (_, target) => subject(load, target, common)?,
     };
     if divided.role() == Role::Load {
         // The part that launches the daemon injects them.
@@ -457,12 +457,12 @@ fn early_failure(error: anyhow::Error) -> Failure {
         .map_or_else(Failure::Run, Failure::from)
 }
 
-fn subject<D: Driver>(
-    plan: &Plan<D::Config>,
+fn subject<C>(
+    load: &ValidPlan<C>,
     target: Option<Target>,
     common: &Common,
 ) -> Result<Subject, Failure> {
-    match (target, &plan.daemon) {
+    match (target, &load.plan.daemon) {
         (Some(target), _) => {
             let name = common.name.clone();
             let metrics = common.daemon_metrics.clone();
@@ -480,8 +480,8 @@ fn subject<D: Driver>(
                 plan::check_folder_name("--name", name)?;
             }
             let name = common.name.as_ref().unwrap_or(daemon);
-            let prepared =
-                launcher::prepare(&launcher::root()?, daemon, D::serves(plan), common.quiet)?;
+            let root = launcher::root()?;
+            let prepared = launcher::prepare(&root, daemon, &load.spec.protocol, common.quiet)?;
             Ok(Subject::Launched {
                 prepared: Box::new(prepared),
                 name: name.clone(),

@@ -4,15 +4,15 @@ use std::path::{Path, PathBuf};
 
 use subject::manifest::{Root, Roots};
 
-/// A driver: a crate whose `Cargo.toml` has `[package.metadata.drover] protocol = "…"`, and `also = ["…"]` if some of its
-/// plans need daemons of another protocol. A copy of that file, `drivers/<name>.toml`, stands for an installed one.
+/// A driver: a crate whose `Cargo.toml` has `[package.metadata.drover] protocol = "…"`. A copy of that file,
+/// `drivers/<name>.toml`, stands for an installed one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KnownDriver {
     /// The name of the crate and of its program.
     pub name: String,
     /// The protocol that it speaks.
     pub protocol: String,
-    /// Further protocols of daemons that it measures.
+    /// Further ones, which daemons may serve for some of its plans: `also = ["…"]`.
     pub also: Vec<String>,
     /// A one-line description.
     pub about: String,
@@ -21,7 +21,7 @@ pub struct KnownDriver {
 }
 
 impl KnownDriver {
-    /// Returns true if it measures daemons of a protocol.
+    /// Returns true if it speaks a protocol, in all of its plans or in some.
     #[must_use]
     pub fn speaks(&self, protocol: &str) -> bool {
         self.protocol == protocol || self.also.iter().any(|also| also == protocol)
@@ -31,13 +31,13 @@ impl KnownDriver {
         let table: toml::Table = std::fs::read_to_string(manifest).ok()?.parse().ok()?;
         let package = table.get("package")?;
         let text = |value: Option<&toml::Value>| value?.as_str().map(str::to_owned);
-        let own = package.get("metadata")?.get("drover")?;
-        let also = own.get("also").and_then(toml::Value::as_array);
-        let also = also.into_iter().flatten();
+        let metadata = package.get("metadata")?.get("drover")?;
+        let also = metadata.get("also").and_then(toml::Value::as_array);
+        let also = also.into_iter().flatten().map(|also| text(Some(also)));
         Some(Self {
             name: text(package.get("name"))?,
-            protocol: text(own.get("protocol"))?,
-            also: also.filter_map(|name| text(Some(name))).collect(),
+            protocol: text(metadata.get("protocol"))?,
+            also: also.collect::<Option<_>>()?,
             about: text(package.get("description")).unwrap_or_default(),
             sources: None,
         })

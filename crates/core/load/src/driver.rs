@@ -151,11 +151,6 @@ pub trait Driver: std::fmt::Debug + Sized + Send + Sync + 'static {
         Self::SPEC
     }
 
-    /// Returns the protocol that a daemon must serve for this plan: usually the driver's own.
-    fn serves(_plan: &Plan<Self::Config>) -> &'static str {
-        &Self::SPEC.protocol
-    }
-
     /// Checks the driver's own settings and the shape of the load, before anything starts, and describes the load.
     /// Foreign syntax, such as the thresholds of another tool, is first rewritten in the plan. A plan that has passed
     /// once passes again unchanged.

@@ -39,6 +39,8 @@ pub enum Encoding {
     Field,
     /// In a path: bytes that no URI may have are percent-encoded (RFC 3986 §2); `/`, `?`, `&` and `%` stay.
     Path,
+    /// In a JSON string: quotes, backslashes and control characters are escaped (RFC 8259 §7).
+    JsonString,
 }
 
 /// The texts that replace the names of one operation.
@@ -194,6 +196,12 @@ impl Template {
         matches!(self.0.as_slice(), [] | [Part::Bytes(_)])
     }
 
+    /// Returns true if it has the number of the operation.
+    #[must_use]
+    pub fn uses_number(&self) -> bool {
+        self.0.iter().any(|part| matches!(part, Part::Id(_)))
+    }
+
     /// Returns the sources that it uses.
     pub fn sources(&self) -> impl Iterator<Item = Source> {
         self.0.iter().filter_map(|part| match part {
@@ -238,6 +246,15 @@ impl Encoding {
                 0..0x20 | 0x7f => b' ',
                 byte => *byte,
             })),
+            Self::JsonString => {
+                for byte in text {
+                    match byte {
+                        b'"' | b'\\' => out.extend([b'\\', *byte]),
+                        0..0x20 => drop(write!(out, "\\u{byte:04x}")),
+                        byte => out.push(*byte),
+                    }
+                }
+            }
             Self::Path => {
                 for byte in text {
                     if byte.is_ascii_graphic() && !b"\"<>\\^`{|}".contains(byte) {
@@ -316,6 +333,8 @@ mod tests {
         assert_eq!(path, "%C3%A9%20a/b?c&d%41%0D%0AX:%20y");
         let field = rendered("{{user}}", Encoding::Field, text);
         assert_eq!(field, "é a/b?c&d%41  X: y");
+        let json = rendered("\"{{user}}\"", Encoding::JsonString, b"a\"\\\n");
+        assert_eq!(json, r#""a\"\\\u000a""#);
     }
 
     #[test]

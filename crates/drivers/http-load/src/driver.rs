@@ -22,9 +22,6 @@ use crate::shared::Shared;
 use crate::spec::SPEC;
 use crate::{k6, mix, replay, spec, summary};
 
-/// The protocol of daemons that answer with event streams.
-const EVENTS: &str = "events";
-
 /// The load on one server or several.
 #[derive(Debug)]
 pub struct HttpLoad {
@@ -55,14 +52,6 @@ impl Driver for HttpLoad {
 
     fn spec(plan: &Plan<Settings>) -> &'static Spec {
         mix::spec(plan)
-    }
-
-    fn serves(plan: &Plan<Settings>) -> &'static str {
-        if plan.driver.events {
-            EVENTS
-        } else {
-            &SPEC.protocol
-        }
     }
 
     fn validate(plan: &mut Plan<Settings>) -> Result<Description, Invalid> {

@@ -354,17 +354,24 @@ fn failed_as(name: &str) -> String {
     format!("failed_{name}")
 }
 
-/// Returns the specification of a plan's runs: the driver's own, with a series and a counter for each name of a request.
+/// The protocol of daemons that answer with event streams.
+const EVENTS: &str = "events";
+
+/// Returns the specification of a plan's runs: the driver's own, with a series and a counter for each name of a request,
+/// and the protocol of the plan.
 pub(crate) fn spec(plan: &Plan<Settings>) -> &'static Spec {
     let Ok(named) = series_of(&plan.driver.requests) else {
         return &SPEC;
     };
-    if named.is_empty() {
+    if named.is_empty() && !plan.driver.events {
         return &SPEC;
     }
     let mut names: Vec<(&str, Series)> = named.into_iter().collect();
     names.sort_unstable_by_key(|(_, series)| series.0);
     let mut spec = SPEC.clone();
+    if plan.driver.events {
+        spec.protocol = EVENTS.into();
+    }
     for (name, _) in names {
         let label = name.to_owned();
         spec.series.to_mut().push(SeriesSpec {

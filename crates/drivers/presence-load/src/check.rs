@@ -11,12 +11,13 @@ use load::driver::Address;
 use subject::daemon::Endpoint;
 
 use crate::protocol::presence::{EventType, Stamp};
-use crate::protocol::transport::Kind;
+use crate::protocol::transport::{Kind, Transport};
 use crate::settings::Settings;
-use crate::shared::Server;
+use crate::shared::{Server, Shared};
 use crate::spec::SPEC;
 
 mod client;
+mod conversation;
 
 use client::{Client, JoinedRoom};
 
@@ -104,6 +105,17 @@ fn check_daemon(endpoint: &Endpoint, settings: &Settings) -> anyhow::Result<Stri
     verify(&Server::new(&Address::Url(url), settings)?, settings)
 }
 
+/// Checks a server before a run.
+///
+/// # Errors
+/// As [`verify`], or the field of the plan that does not fit the application.
+pub(crate) fn before_run(server: &Server, shared: &Shared) -> anyhow::Result<()> {
+    match shared.conversation {
+        Some(_) => conversation::verify(server, shared),
+        None => verify(server, shared.settings()).map(drop),
+    }
+}
+
 /// Joins a room of its own with two users: a heartbeat of one must reach both, and its leave the other. Returns what
 /// was found.
 ///
@@ -111,14 +123,14 @@ fn check_daemon(endpoint: &Endpoint, settings: &Settings) -> anyhow::Result<Stri
 /// No connection, no Socket.IO server, or a wrong answer or event, with the remedy.
 pub(crate) fn verify(server: &Server, settings: &Settings) -> anyhow::Result<String> {
     let room = format!("drover-check-{:016x}", rand::random::<u64>());
-    let mut first = Client::connect(server, settings.transport)?;
+    let mut first = connect(server, settings)?;
     let joined = first.join(&room, "check-1", Some(stamp(1)))?;
     ensure!(
         shows(&joined, &first, "check-1", stamp(1)),
         "the snapshot of the first join does not show the joined member in its state: {:?}",
         joined.members
     );
-    let mut second = Client::connect(server, settings.transport)?;
+    let mut second = connect(server, settings)?;
     let joined = second.join(&room, "check-2", Some(stamp(2)))?;
     ensure!(
         shows(&joined, &first, "check-1", stamp(1)) && joined.members.len() == 2,
@@ -151,6 +163,11 @@ pub(crate) fn verify(server: &Server, settings: &Settings) -> anyhow::Result<Str
         None => "events are not numbered, so that lost joins and leaves are not seen",
     };
     Ok(format!("join, heartbeat, update and leave; {sequence}"))
+}
+
+fn connect<'a>(server: &'a Server, settings: &Settings) -> anyhow::Result<Client<'a>> {
+    let kind = settings.transport;
+    Client::connect_over(server, Transport::new(kind), (kind, false))
 }
 
 fn stamp(n: u64) -> Stamp {

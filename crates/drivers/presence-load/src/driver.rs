@@ -25,6 +25,10 @@ impl Driver for PresenceLoad {
     type Config = Settings;
     type Shared = ();
 
+    fn spec(plan: &Plan<Settings>) -> &'static Spec {
+        spec::for_plan(plan)
+    }
+
     /// Describes the load. Users that wait between two heartbeats are not busy, so they are no users of the audit.
     fn validate(plan: &mut Plan<Settings>) -> Result<Description, Invalid> {
         plan.driver.read_secrets()?;
@@ -32,7 +36,13 @@ impl Driver for PresenceLoad {
         let settings = &plan.driver;
         let connections = settings.connections();
         let sentence = Settings::sentence(plan);
-        let description = Description::new(plan, &SPEC, sentence, spec::HEARTBEAT, connections);
+        let description = Description::new(
+            plan,
+            spec::for_plan(plan),
+            sentence,
+            spec::HEARTBEAT,
+            connections,
+        );
         let inputs = description.audit_inputs;
         let users = settings.population().users();
         Ok(Description {
@@ -49,7 +59,7 @@ impl Driver for PresenceLoad {
             opening: Some(settings.opening()),
             busy_waits: settings.timer == crate::settings::Timer::Spin,
             open_at_once: users,
-            announcement: Some(summary::announcement(plan)),
+            announcement: (settings.conversation.is_none()).then(|| summary::announcement(plan)),
             ..description
         })
     }
@@ -90,7 +100,7 @@ impl Driver for PresenceLoad {
     /// other.
     fn check(&self) -> anyhow::Result<Checked> {
         for server in &self.shared.servers {
-            check::verify(server, self.shared.settings())?;
+            check::before_run(server, &self.shared)?;
         }
         Ok(Checked::default())
     }

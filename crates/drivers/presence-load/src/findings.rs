@@ -75,6 +75,9 @@ fn warnings(plan: &Plan<Settings>, total: &Tally) -> Vec<Warning> {
         !plan.faults.is_empty(),
         "the plan injects faults; compare with a run without",
     );
+    if plan.driver.conversation.is_some() {
+        return wrong_pushes(total, faults).flatten().collect();
+    }
     let expired = total.counted(count::EXPIRED);
     // First: they are the cause of others.
     let expiries = Warning::of_events(
@@ -90,6 +93,66 @@ fn warnings(plan: &Plan<Settings>, total: &Tally) -> Vec<Warning> {
         .chain(wrong_events(total, faults))
         .chain(wrong_answers(total, faults, expired > 0))
         .collect()
+}
+
+/// Returns the findings in the pushes of a conversation.
+fn wrong_pushes(total: &Tally, faults: (bool, &str)) -> impl Iterator<Item = Option<Warning>> {
+    let rule = "the rule is driver.conversation.fan_out of the plan; see the daemon's log";
+    let counted = [
+        (
+            Kind::CountsDisagree,
+            count::LOST,
+            "pushes of messages never reached a user that must receive them (lost)",
+            rule,
+        ),
+        (
+            Kind::Duplicated,
+            count::DUPLICATED,
+            "pushes reached a user twice (duplicated)",
+            "each user must get each message once: several nodes may deliver the same one",
+        ),
+        (
+            Kind::OutOfOrder,
+            count::REORDERED,
+            "pushes reached a user after a later one of the same sender (reordered)",
+            "messages of one sender have an order, which the server or its nodes change",
+        ),
+        (
+            Kind::CountsDisagree,
+            count::WRONG_ROOM,
+            "pushes reached a user that must not receive them (wrong_room)",
+            rule,
+        ),
+        (
+            Kind::CountsDisagree,
+            count::WRONG_STATE,
+            "pushes had a number that their sender never sent (wrong_state)",
+            "the server changes the number, or users of another run have the same names",
+        ),
+        (
+            Kind::CountsDisagree,
+            count::UNKNOWN_ACKS,
+            "acknowledgements were of messages that were never sent (unknown_acks)",
+            "a server must answer each message once, with its id",
+        ),
+        (
+            Kind::CountsDisagree,
+            count::DUPLICATE_ACKS,
+            "acknowledgements were of messages that were acknowledged before (duplicate_acks)",
+            "a server must answer each message once, with its id",
+        ),
+        (
+            Kind::CountsDisagree,
+            count::NOT_BACK,
+            "users had not come back when the run ended (not_back)",
+            "lengthen timeline.drain, or see why they can't connect (--debug)",
+        ),
+    ];
+    counted
+        .into_iter()
+        .map(move |(kind, counter, text, remedy)| {
+            Warning::of_events(kind, total.counted(counter), text, &[faults], remedy)
+        })
 }
 
 fn missing_events(total: &Tally, faults: (bool, &str)) -> impl Iterator<Item = Warning> {

@@ -5,6 +5,7 @@
 
 mod check;
 mod cli;
+mod conversation;
 mod driver;
 mod engine;
 mod findings;

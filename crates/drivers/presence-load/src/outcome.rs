@@ -26,6 +26,8 @@ pub(crate) mod count {
             "heartbeats", "heartbeats", Detail,
             &[Cow::Borrowed("presence_heartbeats_total")],
         );
+        /// Messages of a conversation sent, including the warm-up's.
+        MESSAGES = CounterSpec::new("messages", "messages", Detail);
         /// Joins that were acknowledged, including joins of reconnected users.
         JOINS = CounterSpec::with_metrics(
             "joins", "joins", Detail,
@@ -135,6 +137,12 @@ pub(crate) const LEAVE_REJECTED: &str = "leave_rejected";
 pub(crate) const CONNECTION_LOST: &str = "connection_lost";
 /// A heartbeat was due while its user was not joined.
 pub(crate) const NOT_JOINED: &str = "not_joined";
+/// A message of a conversation was not answered in time.
+pub(crate) const ANSWER_TIMEOUT: &str = "answer_timeout";
+/// An answer in a conversation is not the expected one.
+pub(crate) const ANSWER_WRONG: &str = "answer_wrong";
+/// An answer has no value to capture.
+pub(crate) const CAPTURE: &str = "capture";
 /// The driver cut the connection before the acknowledgement, as the plan asks.
 pub(crate) const CUT: &str = "cut";
 

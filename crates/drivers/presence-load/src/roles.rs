@@ -5,6 +5,7 @@
 
 mod audit;
 mod churn;
+mod fan_out;
 mod memberships;
 mod pace;
 pub(crate) mod population;
@@ -27,9 +28,10 @@ use crate::spec::{HEARTBEAT, PROPAGATION, SERVICE};
 use audit::Audit;
 pub use audit::AuditedRoom;
 use churn::Churn;
+use fan_out::FanOut;
 pub(crate) use memberships::{ConnectionEnd, JoinAnswer};
 use pace::ClosedLoop;
-use population::{Behaviour, Part};
+use population::{Behaviour, Part, Population};
 use progress::Progress;
 pub(crate) use user::{FIRST_BACKOFF, LONGEST_BACKOFF, Phase, User};
 
@@ -115,7 +117,10 @@ pub(crate) struct Users<'a> {
     settled_rooms: u64,
     /// True once nobody comes back any more.
     has_ended: bool,
+    /// The audit of the presence protocol; of no users in a conversation.
     pub(crate) audit: Audit,
+    /// The pushes of a conversation.
+    fan_out: Option<FanOut>,
     pub(crate) counts: Rc<Counters>,
 }
 
@@ -139,7 +144,23 @@ impl<'a> Users<'a> {
         let counts = Rc::clone(worker.record.counters());
         let settings = shared.settings();
         let origin = worker.phases.origin;
+        let conversation = shared.conversation.as_ref();
+        let audited = Part {
+            population: Population {
+                rooms: if conversation.is_some() {
+                    0
+                } else {
+                    part.population.rooms
+                },
+                ..part.population
+            },
+            ..part
+        };
         Some(Self {
+            fan_out: conversation.map(|conversation| {
+                let to = conversation.fan_out.as_ref().map(|rule| rule.to);
+                FanOut::new(part, to, &counts)
+            }),
             shared,
             part,
             users,
@@ -157,7 +178,7 @@ impl<'a> Users<'a> {
             open_counted: 0,
             settled_rooms: 0,
             has_ended: false,
-            audit: Audit::new(part, origin, settings.padding, &counts),
+            audit: Audit::new(audited, origin, settings.padding, &counts),
             counts,
         })
     }
@@ -166,6 +187,12 @@ impl<'a> Users<'a> {
     #[cfg(test)]
     pub(crate) const fn audit_bytes_per_user(users_per_room: usize) -> usize {
         Audit::bytes_per_user(users_per_room)
+    }
+
+    /// Returns the memory for the pushes to a user in a room of this size.
+    #[cfg(test)]
+    pub(crate) const fn fan_out_bytes_per_user(users_per_room: usize) -> usize {
+        FanOut::bytes_per_user(users_per_room)
     }
 
     pub(crate) fn shared(&self) -> &'a Shared {
@@ -258,7 +285,7 @@ impl<'a> Users<'a> {
 
     /// Begins the next heartbeat of a sender of a closed loop. Returns its user, and the intended start.
     pub(crate) fn begin_next(&mut self, sender: u32, state: &mut State) -> Option<(u32, u64)> {
-        let closed = self.closed.as_ref()?;
+        let closed = self.closed.as_mut()?;
         if self.users[self.senders[sender as usize] as usize].is_churning {
             // It is away because the plan asks for that.
             let at = closed.next_at(state.now);
@@ -324,12 +351,16 @@ impl<'a> Users<'a> {
             (Err(kind), true) => state.record.error(kind),
             (Err(kind), false) => state.record.error_of_warmup(kind),
         }
+        match (&mut self.fan_out, outcome) {
+            (None, Ok(())) => self.audit.still_joined(user, change.sent, &self.users),
+            (Some(fan_out), Err(_)) if change.n > 0 => fan_out.excuse(user, change.n),
+            _ => {}
+        }
         if outcome.is_ok() {
-            self.audit.still_joined(user, change.sent, &self.users);
             let sender = &mut self.users[user as usize].sender;
             sender.acked = sender.acked.max(change.n);
         }
-        if let Some(closed) = &self.closed
+        if let Some(closed) = &mut self.closed
             && let Ok(sender) = self.senders.binary_search(&user)
         {
             let at = closed.next_at(now);
@@ -353,6 +384,32 @@ impl<'a> Users<'a> {
         }
     }
 
+    /// Takes the number of a message of a conversation that was due at `at`, and is being sent.
+    #[inline]
+    pub(crate) fn number(&mut self, user: u32, at: u64) -> u32 {
+        let n = self.users[user as usize].sender.change(at);
+        if let Some(fan_out) = &mut self.fan_out {
+            fan_out.send(user, n, at);
+        }
+        n
+    }
+
+    /// Audits a push of a conversation that a user got at `now`: the message with this number of the user with this name.
+    #[inline]
+    pub(crate) fn pushed(
+        &mut self,
+        receiver: u32,
+        (name, number): (&str, u64),
+        now: u64,
+        state: &State,
+    ) {
+        let fan_out = self.fan_out.as_mut();
+        let age = fan_out.and_then(|fan_out| fan_out.receive(receiver, name, number, now));
+        if let Some(age) = age.filter(|age| state.phases.counts(now.saturating_sub(*age))) {
+            state.record.value(PROPAGATION, age);
+        }
+    }
+
     /// Records once a second the users that are there.
     pub(crate) fn record(&mut self, held: u64, state: &State) {
         self.progress.write(held, state);
@@ -367,9 +424,11 @@ impl<'a> Users<'a> {
             return u64::MAX;
         }
         let rooms = self.part.rooms();
-        while self.settled_rooms < rooms
-            && (self.audit).is_settled(self.settled_rooms as u32, &self.users)
-        {
+        let is_settled = |room| match &self.fan_out {
+            None => self.audit.is_settled(room, &self.users),
+            Some(fan_out) => fan_out.is_settled(room, &self.users),
+        };
+        while self.settled_rooms < rooms && is_settled(self.settled_rooms as u32) {
             self.settled_rooms += 1;
         }
         if self.settled_rooms == rooms {
@@ -397,13 +456,22 @@ impl<'a> Users<'a> {
     /// Counts what is open and what was lost. Nobody comes back from here on.
     pub(crate) fn give_up(&mut self, state: &State) {
         self.has_ended = true;
-        self.audit.finish(&self.users);
+        let counters = match &mut self.fan_out {
+            None => {
+                self.audit.finish(&self.users);
+                &audit::COUNTERS[..]
+            }
+            Some(fan_out) => {
+                fan_out.finish(&self.users);
+                &fan_out::COUNTERS
+            }
+        };
         state.record.unfinished_many(self.open_counted);
         let away = self.users.iter().filter(|user| user.is_away()).count();
         state.record.count(count::NOT_BACK, away as u64);
         // A result shows that it was audited, even if nothing was found.
-        for counter in audit::COUNTERS {
-            state.record.count(counter, 0);
+        for counter in counters {
+            state.record.count(*counter, 0);
         }
     }
 

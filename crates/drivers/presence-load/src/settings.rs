@@ -16,8 +16,10 @@ use crate::protocol::transport::Kind;
 use crate::roles::population::Population;
 
 mod access;
+mod conversation;
 
 pub(crate) use access::check_field;
+pub(crate) use conversation::{Conversation, Protocol, Receivers, Step};
 
 /// Time for joins that are late at the end of the ramp, before the load begins without them.
 const OPENING_MARGIN: Duration = Duration::from_secs(30);
@@ -141,6 +143,10 @@ pub struct Settings {
     /// Number of users whose connections fall silent once they have joined: they neither read nor answer pings.
     #[arg(skip)]
     pub half_open: u64,
+    /// The conversation of users with an application, instead of the presence protocol.
+    #[arg(skip)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub conversation: Option<Conversation>,
 }
 
 /// The client that joins.
@@ -217,13 +223,20 @@ impl Settings {
         } else {
             ""
         };
-        let load = if is_closed(plan) {
-            format!(
-                "{} heartbeats per second of each user, each after the acknowledgement of the one before",
+        let operations = match settings.conversation {
+            None => "heartbeats",
+            Some(_) => "messages",
+        };
+        let think = settings.conversation.as_ref().and_then(|own| own.think);
+        let load = match think {
+            Some(think) if is_closed(plan) => {
+                format!("{operations}, each {think} after the answer to the one before")
+            }
+            _ if is_closed(plan) => format!(
+                "{} {operations} per second of each user, each after the acknowledgement of the one before",
                 settings.heartbeats_per_sec
-            )
-        } else {
-            format!("heartbeats: {}", plan.load_sentence())
+            ),
+            _ => format!("{operations}: {}", plan.load_sentence()),
         };
         let warmup = if plan.timeline.warmup.is_zero() {
             String::new()

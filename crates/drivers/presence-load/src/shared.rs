@@ -11,9 +11,10 @@ use load::redact;
 use subject::headroom::require_ports;
 use tls_client::TlsClient;
 
-use crate::protocol::transport::Endpoint;
+use crate::conversation::Conversation;
+use crate::protocol::transport::{Endpoint, Transport};
 use crate::roles::population::{Part, Population};
-use crate::settings::{self, Settings};
+use crate::settings::{self, Protocol, Settings};
 
 /// Maximum number of servers: as many as a run may launch.
 const MAX_SERVERS: usize = 256;
@@ -43,6 +44,8 @@ pub(crate) struct Shared {
     pub(crate) sources: Vec<IpAddr>,
     /// True if each user waits for its acknowledgement before it sends the next heartbeat.
     pub(crate) is_closed: bool,
+    /// The conversation of users that do not speak the presence protocol.
+    pub(crate) conversation: Option<Conversation>,
 }
 
 impl Shared {
@@ -67,7 +70,12 @@ impl Shared {
         if let (Some(ports), true) = (ports, named.is_empty()) {
             require_ports(connections, ports)?;
         }
+        let mut conversation = Conversation::new(settings, plan.seed)?;
+        conversation
+            .iter_mut()
+            .try_for_each(Conversation::check_rows)?;
         Ok(Self {
+            conversation,
             population: settings.population(),
             sources: sources::addresses(named, connections, peers())?,
             is_closed: settings::is_closed(plan),
@@ -78,6 +86,20 @@ impl Shared {
 
     pub(crate) fn settings(&self) -> &Settings {
         &self.plan.driver
+    }
+
+    /// Returns true if users speak WebSocket without Socket.IO.
+    pub(crate) fn is_plain(&self) -> bool {
+        (self.conversation.as_ref()).is_some_and(Conversation::is_plain)
+    }
+
+    /// Creates the transport of a connection.
+    pub(crate) fn transport(&self) -> Transport {
+        if self.is_plain() {
+            Transport::plain()
+        } else {
+            Transport::new(self.settings().transport)
+        }
     }
 
     /// Prints a line about a user, with `--debug`.
@@ -129,11 +151,14 @@ impl Server {
         };
         let parsed = ServerUrl::parse(url, SCHEMES, REMEDY)?;
         let (path, query) = parsed.path.split_once('?').unwrap_or((&parsed.path, ""));
+        let is_plain = (settings.conversation.as_ref())
+            .is_some_and(|conversation| conversation.protocol == Protocol::WebSocket);
+        let default_path = if is_plain { "/" } else { PATH };
         let tls = || TlsClient::new(&parsed.host, &settings.tls(), &[b"http/1.1"]);
         Ok(Self {
             tls: parsed.tls.then(tls).transpose()?,
             endpoint: Endpoint {
-                path: if path == "/" { PATH } else { path }.to_owned(),
+                path: if path == "/" { default_path } else { path }.to_owned(),
                 query: query.to_owned(),
                 host: parsed.authority,
                 max_message: MAX_MESSAGE,

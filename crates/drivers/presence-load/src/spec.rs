@@ -6,8 +6,11 @@ use measure::spec::ErrorCause::{Exhausted, Expected, Failure, Fault};
 use measure::spec::SeriesRole::{Detail, Headline, Main};
 use measure::spec::{ErrorSpec, OperationKind, SeriesSpec, Spec};
 
+use load::plan::Plan;
+
 use crate::outcome::{self, count};
 use crate::protocol::ProtocolError;
+use crate::settings::{Protocol, Settings};
 
 /// The specification of the driver.
 pub(crate) static SPEC: Spec = Spec {
@@ -44,6 +47,27 @@ measure::series! {
     RECONNECT = SeriesSpec::new("reconnect", Detail);
 }
 
+/// Returns the specification of a plan's runs: a conversation has messages instead of heartbeats, and its own protocol.
+pub(crate) fn for_plan(plan: &Plan<Settings>) -> &'static Spec {
+    let Some(conversation) = &plan.driver.conversation else {
+        return &SPEC;
+    };
+    let mut spec = SPEC.clone();
+    spec.protocol = Cow::Borrowed(match conversation.protocol {
+        Protocol::SocketIo => "socket.io",
+        Protocol::WebSocket => "websocket",
+    });
+    for (series, name) in [(HEARTBEAT, "message"), (JOIN, "start")] {
+        let series = &mut spec.series.to_mut()[series.0];
+        (series.name, series.label) = (Cow::Borrowed(name), Cow::Borrowed(name));
+    }
+    spec.series.to_mut()[HEARTBEAT.0].note = Some(Cow::Borrowed(
+        "The time of a message is measured from the instant at which it was due to its answer; the service time from sending; propagation from the instant at which it was due to each receipt of the pushed event; start from sending the first step of a connection to the answer to its last one.",
+    ));
+    // A program has one run.
+    Box::leak(Box::new(spec))
+}
+
 /// The kinds of failures. A daemon that was stopped or started again causes the faults among them.
 const ERRORS: &[ErrorSpec] = &[
     ErrorSpec::new(outcome::REFUSED, Fault),
@@ -66,6 +90,9 @@ const ERRORS: &[ErrorSpec] = &[
     ErrorSpec::loss(outcome::CONNECTION_LOST, Fault),
     ErrorSpec::new(outcome::NOT_JOINED, Fault),
     ErrorSpec::new(outcome::CUT, Expected),
+    ErrorSpec::new(outcome::ANSWER_TIMEOUT, Fault),
+    ErrorSpec::new(outcome::ANSWER_WRONG, Failure),
+    ErrorSpec::new(outcome::CAPTURE, Failure),
     ErrorSpec::new(ProtocolError::Head.kind(), Failure),
     ErrorSpec::new(ProtocolError::Body.kind(), Failure),
     ErrorSpec::new(ProtocolError::Unrequested.kind(), Failure),

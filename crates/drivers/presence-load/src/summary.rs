@@ -47,8 +47,12 @@ pub(crate) fn line(second: &Tally, total: &Tally) -> Option<String> {
         }
         None => String::new(),
     };
+    let operation = match total.counted(count::MESSAGES) {
+        0 => "heartbeat",
+        _ => "message",
+    };
     Some(format!(
-        "[{elapsed_s:.1}s] {connected}joined={}/{users} heartbeat_ok={}/{} events={} errors={}",
+        "[{elapsed_s:.1}s] {connected}joined={}/{users} {operation}_ok={}/{} events={} errors={}",
         second.counted(count::HELD),
         total.counted(OK),
         total.counted(STARTED),
@@ -61,6 +65,10 @@ pub(crate) fn line(second: &Tally, total: &Tally) -> Option<String> {
 pub(crate) fn render(result: &RunResult) -> Option<String> {
     let plan: Plan<Settings> = serde_json::from_value(result.plan.clone()).ok()?;
     let settings = &plan.driver;
+    // The reference has no conversations.
+    if settings.conversation.is_some() {
+        return None;
+    }
     let population = settings.population();
     let title = match settings.mode {
         Mode::Protocol => "Load test summary",

@@ -6,8 +6,9 @@ use load::net::sources;
 use load::plan::{Invalid, Plan};
 use measure::units;
 
+use crate::conversation::Conversation;
 use crate::protocol::transport::Kind;
-use crate::settings::{Mode, Settings, is_closed};
+use crate::settings::{Mode, Protocol, Settings, is_closed};
 
 /// Maximum number of users.
 const MAX_USERS: u64 = 10_000_000;
@@ -34,6 +35,7 @@ impl Settings {
         if settings.mode == Mode::Sdk {
             settings.validate_sdk()?;
         }
+        settings.validate_conversation(plan.seed)?;
         settings.access()?;
         settings.tls().validate()?;
         // The ports of a running server are known once its URL is read; a launched daemon has one.
@@ -145,6 +147,25 @@ impl Settings {
             ));
         }
         Ok(())
+    }
+
+    fn validate_conversation(&self, seed: u64) -> Result<(), Invalid> {
+        let Some(planned) = &self.conversation else {
+            return Ok(());
+        };
+        if self.mode == Mode::Sdk {
+            let problem = "is for the presence protocol, and the plan has a conversation: use --mode protocol";
+            return Err(Invalid::setting("mode", problem));
+        }
+        if planned.protocol == Protocol::WebSocket && self.transport != Kind::WebSocket {
+            let problem = "is of Engine.IO, and the conversation is on plain WebSocket (driver.conversation.protocol): use websocket";
+            return Err(Invalid::setting("transport", problem));
+        }
+        if self.padding > 0 {
+            let problem = "is for heartbeats, and the plan has a conversation: put a longer text into its `data`";
+            return Err(Invalid::setting("padding", problem));
+        }
+        Conversation::new(self, seed).map(drop)
     }
 
     /// Refuses what the client library does not do.

@@ -19,25 +19,20 @@ const FOLDER: &str = "configs";
 pub(super) fn read<D: DriverCli>(path: &Path) -> Result<Plan<D::Config>, Failure> {
     let own = &*D::SPEC.protocol;
     // A pipe can be read only once.
-    let other = path
-        .is_file()
-        .then(|| other_protocol(path, own, &D::SPEC.driver));
-    let other = other.flatten();
-    match other {
-        Some(other) => {
-            let problem = for_another_driver(path, &other, &D::SPEC.driver);
-            Err(Invalid::new(format!("--plan {}", path.display()), problem).into())
-        }
+    let other = path.is_file().then(|| other_protocol(path, own)).flatten();
+    match other.and_then(|other| for_another_driver(path, &other, &D::SPEC.driver)) {
+        Some(problem) => Err(Invalid::new(format!("--plan {}", path.display()), problem).into()),
         None => Ok(plan::read(path)?),
     }
 }
 
-/// Says which driver a plan is for, and how to run it.
-fn for_another_driver(path: &Path, protocol: &str, own: &str) -> String {
+/// Says which driver a plan is for, and how to run it. Returns `None` if that is `own`.
+fn for_another_driver(path: &Path, protocol: &str, own: &str) -> Option<String> {
     let path = path.display();
     let drivers = manifest::find_root().map(|roots| drivers::list(&roots));
     let mut drivers = drivers.unwrap_or_default().into_iter();
-    match drivers.find(|driver| driver.protocol == protocol) {
+    Some(match drivers.find(|driver| driver.speaks(protocol)) {
+        Some(driver) if driver.name == own => return None,
         Some(driver) => {
             let name = driver.name;
             format!("this plan is for {name}, and not for {own}: {name} --plan {path}")
@@ -45,18 +40,18 @@ fn for_another_driver(path: &Path, protocol: &str, own: &str) -> String {
         None => format!(
             "this plan is for the protocol {protocol}, which no known driver speaks, and not for {own}: correct its `protocol` (`drover list` shows the drivers)"
         ),
-    }
+    })
 }
 
 /// Returns the protocol of a plan, if it is known and not `own`: by its field, by its folder, or else by its daemons.
-fn other_protocol(path: &Path, own: &str, driver: &str) -> Option<String> {
+fn other_protocol(path: &Path, own: &str) -> Option<String> {
     let text = std::fs::read_to_string(path).ok()?;
     let plan: toml::Table = text.parse().unwrap_or_default();
     let named = plan.get("protocol").and_then(toml::Value::as_str);
     let named = named.map(str::to_owned).or_else(|| folder(path));
     match named {
         Some(protocol) => (protocol != own).then_some(protocol),
-        None => protocol_of_daemons(&plan, driver),
+        None => protocol_of_daemons(&plan, own),
     }
 }
 
@@ -69,8 +64,8 @@ fn folder(path: &Path) -> Option<String> {
     is_of_plans.then(|| name.to_owned())
 }
 
-/// Returns a protocol that all daemons of a plan serve, if none of them serves one of `driver`.
-fn protocol_of_daemons(plan: &toml::Table, driver: &str) -> Option<String> {
+/// Returns a protocol that all daemons of a plan serve, if none of them serves `own`.
+fn protocol_of_daemons(plan: &toml::Table, own: &str) -> Option<String> {
     let named = plan.get("suite").and_then(|suite| suite.get("daemons"));
     let named = named.and_then(toml::Value::as_array).into_iter().flatten();
     let roots = manifest::find_root().ok()?;
@@ -78,9 +73,7 @@ fn protocol_of_daemons(plan: &toml::Table, driver: &str) -> Option<String> {
         .chain(plan.get("daemon"))
         .filter_map(|name| Some(Manifest::load(&roots, name.as_str()?).ok()?.serves))
         .collect();
-    let drivers = drivers::list(&roots);
-    let driver = drivers.iter().find(|known| known.name == driver)?;
-    let is_own = |protocols: &Vec<String>| protocols.iter().any(|name| driver.speaks(name));
+    let is_own = |protocols: &Vec<String>| protocols.iter().any(|protocol| protocol == own);
     let mut shared = served.first()?.iter();
     let shared = shared.find(|protocol| served.iter().all(|of| of.contains(protocol)))?;
     (!served.iter().any(is_own)).then(|| shared.clone())

@@ -3,6 +3,7 @@
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::mem;
 use std::os::fd::AsFd as _;
+use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail, ensure};
 use load::clock;
@@ -13,12 +14,13 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use tls_client::{Socket, describe, remedy, tls_error};
 
 use super::TIMEOUT;
+use crate::conversation::{ServerMessage, read};
 use crate::protocol::packet;
 use crate::protocol::presence::{
     Ack, EventType, Incoming, JoinRequest, Stamp, write_heartbeat, write_join, write_leave,
 };
 use crate::protocol::transport::{Event, Kind, Side, Transport, TransportContext};
-use crate::shared::Server;
+use crate::shared::{Server, Shared};
 
 /// A client that is connected to the namespace.
 #[derive(Debug)]
@@ -29,12 +31,18 @@ pub(super) struct Client<'a> {
     transport: Transport,
     context: TransportContext,
     buffer: Box<[u8]>,
+    /// Maximum time for each answer.
+    pub(super) timeout: Duration,
+    /// True without Socket.IO.
+    is_plain: bool,
     connection: String,
     next_id: u64,
     is_open: bool,
     is_upgraded: bool,
     /// The messages that nobody has waited for yet.
     messages: Vec<String>,
+    /// True once a binary message has come, which only a plain WebSocket takes.
+    has_binary: bool,
     /// Why the server ended the session.
     end_reason: Option<String>,
 }
@@ -60,11 +68,26 @@ impl<'a> Client<'a> {
     ///
     /// # Errors
     /// No connection, or no Socket.IO server, with the remedy.
-    pub(super) fn connect(server: &'a Server, transport: Kind) -> anyhow::Result<Self> {
+    pub(super) fn connect(server: &'a Server, shared: &Shared) -> anyhow::Result<Self> {
+        Self::connect_over(
+            server,
+            shared.transport(),
+            (shared.settings().transport, shared.is_plain()),
+        )
+    }
+
+    /// Connects over a transport of a kind.
+    pub(super) fn connect_over(
+        server: &'a Server,
+        transport: Transport,
+        (kind, is_plain): (Kind, bool),
+    ) -> anyhow::Result<Self> {
         let mut client = Self {
             server,
             sockets: [Some(dial(server)?), None, None],
-            transport: Transport::new(transport),
+            transport,
+            timeout: TIMEOUT,
+            is_plain,
             context: TransportContext::new(server.endpoint.clone(), rand::random()),
             buffer: vec![0; 64 * 1024].into(),
             connection: String::new(),
@@ -72,11 +95,12 @@ impl<'a> Client<'a> {
             is_open: false,
             is_upgraded: false,
             messages: Vec::new(),
+            has_binary: false,
             end_reason: None,
         };
         client
-            .open(transport)
-            .map_err(|error| wrong(server, no_session(&error)))?;
+            .open(kind)
+            .map_err(|error| wrong(server, no_session(&error, is_plain)))?;
         Ok(client)
     }
 
@@ -84,6 +108,9 @@ impl<'a> Client<'a> {
         self.transport.connected(Side::Main, &mut self.context);
         self.perform()?;
         self.wait("the handshake", |client| Ok(client.is_open.then_some(())))?;
+        if self.is_plain {
+            return Ok(());
+        }
         if transport == Kind::Upgrade {
             let is_upgraded = |client: &mut Self| Ok(client.is_upgraded.then_some(()));
             self.wait("the upgrade to WebSocket", is_upgraded)?;
@@ -96,6 +123,61 @@ impl<'a> Client<'a> {
             _ => None,
         })?;
         Ok(())
+    }
+
+    /// Returns the number of the next acknowledgement.
+    pub(super) fn take_id(&mut self) -> u64 {
+        self.next_id += 1;
+        self.next_id - 1
+    }
+
+    /// Sends a message of a conversation: the packet, or the message of a plain WebSocket, that `write` appends.
+    pub(super) fn send_message(
+        &mut self,
+        is_plain: bool,
+        is_binary: bool,
+        write: impl FnOnce(&mut Vec<u8>),
+    ) -> anyhow::Result<()> {
+        if !is_plain {
+            return self.send(write);
+        }
+        self.transport
+            .send_plain(&mut self.context, is_binary, write);
+        self.perform()
+    }
+
+    /// Reads until there is a message that `take` takes, which is called once for each. Others stay for later.
+    pub(super) fn take_message<T>(
+        &mut self,
+        what: &str,
+        mut take: impl FnMut(&str) -> Option<T>,
+    ) -> anyhow::Result<T> {
+        let mut seen = 0;
+        self.wait(what, |client| {
+            while let Some(message) = client.messages.get(seen) {
+                if let Some(taken) = take(message) {
+                    client.messages.remove(seen);
+                    return Ok(Some(taken));
+                }
+                seen += 1;
+            }
+            Ok(None)
+        })
+    }
+
+    /// Returns the messages that nobody has waited for yet.
+    pub(super) fn messages(&self) -> &[String] {
+        &self.messages
+    }
+
+    /// Returns true if a binary message has come that nobody waits for.
+    pub(super) fn has_binary(&self) -> bool {
+        self.has_binary
+    }
+
+    /// Returns why the server ended the session, if it did.
+    pub(super) fn end_reason(&self) -> Option<&str> {
+        self.end_reason.as_deref()
     }
 
     /// Returns the id of the connection.
@@ -169,8 +251,7 @@ impl<'a> Client<'a> {
         write: impl FnOnce(&mut Vec<u8>, u64),
         read: impl Fn(&Ack<'_>) -> anyhow::Result<T>,
     ) -> anyhow::Result<T> {
-        let id = self.next_id;
-        self.next_id += 1;
+        let id = self.take_id();
         self.send(|out| write(out, id))?;
         let answer = self.wait_for(
             &format!("the answer to {name}"),
@@ -246,7 +327,8 @@ impl<'a> Client<'a> {
         what: &str,
         mut find: impl FnMut(&mut Self) -> anyhow::Result<Option<T>>,
     ) -> anyhow::Result<T> {
-        let until = clock::now() + TIMEOUT.as_nanos() as u64;
+        let timeout = self.timeout;
+        let until = clock::now() + timeout.as_nanos() as u64;
         loop {
             if let Some(value) = find(self)? {
                 return Ok(value);
@@ -256,7 +338,7 @@ impl<'a> Client<'a> {
             }
             ensure!(
                 clock::now() < until,
-                "{what} did not come within {TIMEOUT:?}"
+                "{what} did not come within {timeout:?}"
             );
             self.read().with_context(|| format!("waiting for {what}"))?;
         }
@@ -274,7 +356,7 @@ impl<'a> Client<'a> {
             Ok(length) => kept + length,
             Err(error) if error.kind() == ErrorKind::Interrupted => kept,
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                bail!("nothing came within {TIMEOUT:?}")
+                bail!("nothing came within {:?}", self.timeout)
             }
             Err(error) => return Err(error.into()),
         };
@@ -285,13 +367,20 @@ impl<'a> Client<'a> {
             match transport.next(side, input, &mut taken, &mut self.context)? {
                 Some(Event::Opened) => self.is_open = true,
                 Some(Event::Upgraded) => self.is_upgraded = true,
+                Some(Event::Message(text)) if self.is_plain => {
+                    self.messages.push(text.into_owned())
+                }
+                Some(Event::Binary(bytes)) if self.is_plain => {
+                    self.messages
+                        .push(String::from_utf8_lossy(&bytes).into_owned());
+                }
                 Some(Event::Message(text)) => {
                     let namespace = &self.server.endpoint.access.namespace;
-                    match Incoming::parse_in(&text, namespace)? {
-                        Incoming::Refused(why) => {
+                    match read(&text, namespace)? {
+                        ServerMessage::Refused(why) => {
                             self.end_reason = Some(format!("{NOT_ADMITTED} ({why})"));
                         }
-                        Incoming::Disconnected => {
+                        ServerMessage::Disconnected => {
                             self.end_reason = Some("the server ended the connection".to_owned());
                         }
                         _ => self.messages.push(text.into_owned()),
@@ -300,7 +389,8 @@ impl<'a> Client<'a> {
                 Some(Event::Closed(how)) => {
                     self.end_reason = Some(format!("the server closed the session ({how:?})"));
                 }
-                Some(Event::Binary(_) | Event::Ping) => {}
+                Some(Event::Binary(_)) => self.has_binary = true,
+                Some(Event::Ping) => {}
                 None => break,
             }
         }
@@ -319,13 +409,13 @@ impl<'a> Client<'a> {
             .map(|(_, socket)| PollFd::new(socket.as_fd(), PollFlags::POLLIN))
             .collect();
         loop {
-            match poll(&mut polled, PollTimeout::try_from(TIMEOUT)?) {
+            match poll(&mut polled, PollTimeout::try_from(self.timeout)?) {
                 Err(Errno::EINTR) => {}
                 polled => break polled.map(drop)?,
             }
         }
         let ready = polled.iter().position(|polled| polled.any() == Some(true));
-        let ready = ready.with_context(|| format!("nothing came within {TIMEOUT:?}"))?;
+        let ready = ready.with_context(|| format!("nothing came within {:?}", self.timeout))?;
         Ok(open[ready].0)
     }
 
@@ -343,17 +433,28 @@ const PROTOCOL: &str = "give the URL of a server of the presence protocol (prese
 /// The start of the reason if the server does not admit clients to the namespace.
 const NOT_ADMITTED: &str = "the namespace refused the connection";
 
+/// The message with which Socket.IO refuses a namespace that is not there.
+const UNKNOWN_NAMESPACE: &str = "Invalid namespace";
+
 /// Describes why no session could be opened, with the remedy.
-fn no_session(error: &anyhow::Error) -> String {
+fn no_session(error: &anyhow::Error, is_plain: bool) -> String {
     let io = error.root_cause().downcast_ref::<io::Error>();
     let (problem, remedy) = match io.filter(|io| tls_error(io).is_some()) {
         Some(io) => (
             describe(io),
             remedy(io, "check that the port uses TLS, or write http://"),
         ),
+        None if format!("{error:#}").contains(UNKNOWN_NAMESPACE) => (
+            format!("{error:#}"),
+            "name one that the server has with --namespace (driver.namespace)",
+        ),
         None if format!("{error:#}").contains(NOT_ADMITTED) => (
             format!("{error:#}"),
-            "give what it asks for with --auth, --header or --namespace",
+            "give what it asks for with --auth (driver.auth), --header (driver.headers) or --namespace",
+        ),
+        _ if is_plain => (
+            format!("does not answer as a WebSocket server ({error:#})"),
+            "give the URL of one, with its path, and wss:// if it uses TLS, what it asks for with driver.headers and driver.subprotocols, or set driver.conversation.protocol = \"socket.io\"",
         ),
         _ => (
             format!("does not answer as a Socket.IO server ({error:#})"),

@@ -18,6 +18,7 @@ use crate::roles::{ACTIONS_PER_TURN, Action, ConnectionEnd, LEAVING_AT_ONCE, Pha
 use crate::settings::Settings;
 
 mod connection;
+mod conversation;
 mod dial;
 mod heartbeats;
 mod losses;
@@ -26,6 +27,7 @@ mod session;
 mod stream;
 
 use connection::Connection;
+use conversation::Conversations;
 use requests::Requests;
 
 /// Size of the read buffer, which all connections share.
@@ -61,6 +63,8 @@ struct Wire<'a> {
     /// The connection of each user.
     connections: Vec<Option<Id>>,
     requests: Requests,
+    /// The conversation of users that do not speak the presence protocol.
+    conversations: Option<Conversations<'a>>,
     /// One for each server.
     transports: Vec<TransportContext>,
     sources: Sources,
@@ -82,6 +86,8 @@ impl<'a> Wire<'a> {
         Self {
             connections: vec![None; users.part().users() as usize],
             requests: Requests::default(),
+            conversations: (shared.conversation.as_ref())
+                .map(|conversation| Conversations::new(conversation, users.part(), worker.share)),
             transports: transports.collect(),
             sources: Sources::new(shared.sources.clone(), worker.share),
             settings,
@@ -107,6 +113,16 @@ impl<'a> Wire<'a> {
             }
         }
         cx.state.now
+    }
+
+    /// Sends what a user has to send that was due at `at`.
+    #[inline]
+    fn operate(&mut self, user: u32, at: u64, cx: &mut Cx<'a>) {
+        if self.conversations.is_some() {
+            self.send_next(user, at, cx)
+        } else {
+            self.heartbeat(user, at, cx)
+        }
     }
 
     /// Lets all users leave, a part of them at once.
@@ -146,7 +162,7 @@ impl Handler for Wire<'_> {
 
     fn start(&mut self, start: Start, cx: &mut Context<Self>) {
         let user = self.users.begin(start, &cx.state);
-        self.heartbeat(user, start.at, cx);
+        self.operate(user, start.at, cx);
     }
 
     fn ready(&mut self, id: Id, event: Event, cx: &mut Context<Self>) {
@@ -158,7 +174,7 @@ impl Handler for Wire<'_> {
             Timer::Connect(user) => self.connect(user, cx),
             Timer::Next(sender) => {
                 if let Some((user, at)) = self.users.begin_next(sender, &mut cx.state) {
-                    self.heartbeat(user, at, cx);
+                    self.operate(user, at, cx);
                 }
             }
         }
@@ -171,7 +187,9 @@ impl Handler for Wire<'_> {
         }
         match self.requests.first(connection.requests) {
             Some(request) => request.change.sent.saturating_add(self.timeout_ns),
-            None if user.behaviour == Behaviour::HalfOpen => u64::MAX,
+            None if user.behaviour == Behaviour::HalfOpen || self.conversations.is_some() => {
+                u64::MAX
+            }
             None => user.sent.saturating_add(self.keep_alive_ns),
         }
     }
@@ -182,6 +200,9 @@ impl Handler for Wire<'_> {
 
     fn turn(&mut self, cx: &mut Context<Self>) -> anyhow::Result<u64> {
         let next = self.act(cx);
+        self.conversations
+            .as_mut()
+            .map_or(Ok(()), Conversations::check)?;
         self.users.record(self.users.joined_count(), &cx.state);
         Ok(next.min(self.users.next_look(&cx.state)))
     }
@@ -209,5 +230,9 @@ mod tests {
         let connection = size_of::<Connection>() + 8 + size_of::<Option<Id>>() + size_of::<u32>();
         let user = size_of::<User>() + Users::audit_bytes_per_user(10);
         assert!(connection + user <= 512, "{connection} + {user} bytes");
+        // Two texts, each with the least that the allocator gives, and the start of a message.
+        let own = size_of::<conversation::ConversationUser>() + 2 * (16 + 16) + 32;
+        let user = size_of::<User>() + Users::fan_out_bytes_per_user(10) + own;
+        assert!(connection + user <= 614, "{connection} + {user} bytes");
     }
 }

@@ -225,6 +225,22 @@ impl<'a> Scanner<'a> {
         Ok(&self.text[start..self.at])
     }
 
+    /// Skips a value and returns its text: as [`value`](Self::value), and faster for a string or an integer.
+    ///
+    /// # Errors
+    /// It is not JSON.
+    #[inline]
+    pub fn skip(&mut self) -> Result<&'a str, ProtocolError> {
+        let next = self.peek();
+        let start = self.at;
+        match next {
+            b'"' => drop(self.string()?),
+            b'0'..=b'9' => drop(self.integer()?),
+            _ => return self.value(),
+        }
+        Ok(&self.text[start..self.at])
+    }
+
     /// Reads a value with serde_json: what is rare, and costs more than the rest of an event.
     #[cold]
     fn parse<T: Deserialize<'a>>(&mut self) -> Result<T, ProtocolError> {

@@ -22,6 +22,7 @@ mod side;
 mod web_socket;
 
 use super::ProtocolError;
+use super::websocket::Opcode;
 use polling::Polling;
 use web_socket::{Received, WebSocket};
 
@@ -59,6 +60,16 @@ impl Transport {
                 Kind::Polling => TransportState::Polling(Box::new(Polling::new(false))),
                 Kind::Upgrade => TransportState::Polling(Box::new(Polling::new(true))),
             },
+            ignores_pings: false,
+        }
+    }
+
+    /// Creates a WebSocket without Engine.IO and Socket.IO: its messages are passed on as they are.
+    #[must_use]
+    pub fn plain() -> Self {
+        Self {
+            unread: Vec::new(),
+            state: TransportState::WebSocket(WebSocket::plain()),
             ignores_pings: false,
         }
     }
@@ -191,6 +202,27 @@ impl Transport {
             TransportState::Polling(polling) => polling.send(&packet, cx),
         }
         cx.scratch = packet;
+    }
+
+    /// Sends a message of a [`plain`](Self::plain) WebSocket: the bytes that `write` appends.
+    pub fn send_plain(
+        &mut self,
+        cx: &mut TransportContext,
+        is_binary: bool,
+        write: impl FnOnce(&mut Vec<u8>),
+    ) {
+        let mut message = std::mem::take(&mut cx.scratch);
+        message.clear();
+        write(&mut message);
+        if let TransportState::WebSocket(socket) = &mut self.state {
+            let opcode = if is_binary {
+                Opcode::Binary
+            } else {
+                Opcode::Text
+            };
+            socket.send_frame(opcode, &message, cx);
+        }
+        cx.scratch = message;
     }
 
     /// Closes the session in an orderly way: with a close frame on WebSocket, and with an Engine.IO `close` packet on

@@ -29,7 +29,7 @@ use crate::roles::user::{Memberships, Phase, Sender, User, WhichConnection, hash
 use clock::ServerClock;
 use presence::Presence;
 pub use room::AuditedRoom;
-use window::{Arrival, Window};
+pub(super) use window::{Arrival, Window};
 
 /// The counters of the audit.
 pub(crate) const COUNTERS: [Counter; 17] = [

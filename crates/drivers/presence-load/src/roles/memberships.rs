@@ -87,16 +87,35 @@ impl Users<'_> {
         let begun = (answer.sent, answer.now, answer.seq);
         let members = self.audit.joined(user, begun, snapshot, &self.users);
         self.counts.add(count::SNAPSHOT_MEMBERS, members);
+        let lost_at = self.users[user as usize].join(answer.epoch, answer.is_degraded, answer.now);
+        self.count_join(user, lost_at, answer.now, state);
+        lost_at.is_some()
+    }
+
+    fn count_join(&mut self, user: u32, lost_at: Option<u64>, now: u64, state: &mut State) {
         self.counts.add(count::JOINS, 1);
         self.joined += 1;
         self.unsettled -= 1;
-        let lost_at = self.users[user as usize].join(answer.epoch, answer.is_degraded, answer.now);
         if let Some(lost_at) = lost_at {
-            state.record.value(RECONNECT, answer.now - lost_at);
+            state.record.value(RECONNECT, now - lost_at);
             self.counts.add(count::RECONNECTS, 1);
         }
         self.has_opened(user, state);
-        lost_at.is_some()
+    }
+
+    /// Begins the first steps of a conversation.
+    pub(crate) fn begin_start(&mut self, user: u32, now: u64) {
+        let own = &mut self.users[user as usize];
+        (own.phase, own.sent) = (Phase::Joining, now);
+    }
+
+    /// Notes that the first steps of a conversation are done: the user takes part from `now` on.
+    pub(crate) fn started(&mut self, user: u32, now: u64, state: &mut State) {
+        if let Some(fan_out) = &mut self.fan_out {
+            fan_out.join(user);
+        }
+        let lost_at = self.users[user as usize].join(0, false, now);
+        self.count_join(user, lost_at, now, state);
     }
 
     /// Registers that the first attempt of a user to join has ended. The load begins when all have.
@@ -169,10 +188,12 @@ impl Users<'_> {
     pub(crate) fn disconnect(&mut self, user: u32, end: ConnectionEnd, state: &mut State) {
         let own = &mut self.users[user as usize];
         let phase = own.phase;
-        if own.disconnect(end == ConnectionEnd::Left, clock::now()) {
-            self.audit.leave(user, &self.users)
-        } else {
-            self.audit.end(user)
+        let has_left = own.disconnect(end == ConnectionEnd::Left, clock::now());
+        match (&mut self.fan_out, has_left) {
+            (None, true) => self.audit.leave(user, &self.users),
+            (None, false) => self.audit.end(user),
+            (Some(fan_out), true) => fan_out.leave(user),
+            (Some(fan_out), false) => fan_out.end(user),
         }
         self.joined -= u64::from(phase == Phase::Joined);
         self.unsettled += u64::from(phase == Phase::Joined);

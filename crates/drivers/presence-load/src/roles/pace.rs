@@ -1,8 +1,11 @@
 //! The schedule of a worker: its part of the rate, and the users of a closed loop.
 
+use std::time::Duration;
+
 use load::driver::Worker;
 use load::pacer::{Pacer, Start};
 use load::schedule::Share;
+use traffic::ThinkTime;
 
 use super::State;
 use crate::shared::Shared;
@@ -41,15 +44,23 @@ pub(super) fn fit(shared: &Shared, senders: u64, worker: &mut Worker) -> bool {
 #[derive(Debug)]
 pub(super) struct ClosedLoop {
     /// The time between an acknowledgement and the next heartbeat.
-    think_ns: u64,
+    think: ThinkTime,
+    seed: u64,
+    /// Number of pauses so far.
+    pauses: u64,
     /// The last start of each sender.
     previous: Vec<Option<Start>>,
 }
 
 impl ClosedLoop {
     pub(super) fn new(shared: &Shared, senders: usize) -> Option<Self> {
+        let settings = shared.settings();
+        let own = settings.conversation.as_ref().and_then(|own| own.think);
+        let constant = Duration::from_nanos((1e9 / settings.heartbeats_per_sec) as u64);
         shared.is_closed.then(|| Self {
-            think_ns: (1e9 / shared.settings().heartbeats_per_sec) as u64,
+            think: own.unwrap_or(ThinkTime::Constant(constant)),
+            seed: shared.plan.seed,
+            pauses: 0,
             previous: vec![None; senders],
         })
     }
@@ -64,8 +75,9 @@ impl ClosedLoop {
     }
 
     /// Returns when a sender whose heartbeat ended at `now` sends the next one.
-    pub(super) fn next_at(&self, now: u64) -> u64 {
-        now + self.think_ns
+    pub(super) fn next_at(&mut self, now: u64) -> u64 {
+        self.pauses += 1;
+        now + self.think.nanoseconds(self.seed, self.pauses)
     }
 
     /// Returns the next start of a sender, or `None` if it sends nothing any more.

@@ -37,6 +37,17 @@ impl Population {
         self.users() - self.special()
     }
 
+    /// Returns true if this is the name of a user of the run.
+    pub(crate) fn has_user(self, name: &str) -> bool {
+        let numbers = name
+            .strip_prefix("user-")
+            .and_then(|rest| rest.split_once('-'));
+        let numbers = numbers.and_then(|(room, member)| parse(room).zip(parse(member)));
+        numbers.is_some_and(|(room, member)| {
+            (1..=self.rooms).contains(&room) && (1..=self.users_per_room).contains(&member)
+        })
+    }
+
     fn special(self) -> u64 {
         self.slow_consumers + self.half_open
     }

@@ -5,6 +5,7 @@
 mod audited;
 mod calibration;
 mod calls;
+mod conversation;
 mod divided;
 mod faults;
 mod javascript_client;

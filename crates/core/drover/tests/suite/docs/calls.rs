@@ -52,6 +52,10 @@ fn folder() -> tempfile::TempDir {
         ("users.csv", "user\nme\n"),
         ("words.csv", "word,language\napple,en\n"),
         ("FILE", "x"),
+        (
+            "chat.toml",
+            include_str!("../../../../../../configs/presence/chat.toml"),
+        ),
     ] {
         fs::write(folder.path().join(name), text).unwrap();
     }

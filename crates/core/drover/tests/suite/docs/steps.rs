@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use harness_testing::daemons::prepared;
 use harness_testing::program::{CompletedRun, Program};
 
 use crate::docs::markdown::{Block, Page};
@@ -74,6 +75,13 @@ fn a_reader_of_the_page_adds_a_daemon() {
 fn a_reader_of_the_page_describes_people() {
     if programs::are_built(&["http-load"]) {
         assert_eq!(follow(&Page::of_book("drivers/realistic.md")), 1);
+    }
+}
+
+#[test]
+fn a_reader_of_the_page_measures_a_chat() {
+    if programs::are_built(&["presence-load"]) && prepared("node-chat", "socket.io").is_some() {
+        assert_eq!(follow(&Page::of_book("drivers/your-own-socketio.md")), 1);
     }
 }
 

@@ -55,6 +55,11 @@ impl Connection {
         id
     }
 
+    /// Returns the id that was taken last.
+    pub(super) fn last_id(&self) -> u32 {
+        self.next_id.wrapping_sub(1)
+    }
+
     /// Returns true if a request with this id was sent.
     pub(super) fn has_sent(&self, id: u64) -> bool {
         id < u64::from(self.next_id)

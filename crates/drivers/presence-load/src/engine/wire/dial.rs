@@ -8,14 +8,14 @@ use tls_client::Socket;
 use super::connection::Connection;
 use super::{Cx, Wire};
 use crate::outcome;
-use crate::protocol::transport::{Side, Transport};
+use crate::protocol::transport::Side;
 
 impl<'a> Wire<'a> {
     /// Begins to connect a user.
     pub(super) fn connect(&mut self, user: u32, cx: &mut Cx<'a>) {
         // On loopback the whole handshake of TCP happens within the call.
         let server = self.users.begin_connect(user);
-        let transport = Transport::new(self.settings.transport);
+        let transport = self.users.shared().transport();
         let connection = Connection::new(user, server, transport);
         let id = cx.connections.insert(connection);
         self.connections[user as usize] = Some(id);

@@ -19,7 +19,10 @@ impl<'a> Wire<'a> {
             return self.lose(id, outcome::CONNECT_TIMEOUT, cx);
         }
         if connection.requests.is_empty() {
-            return self.keep_alive(id, user, cx);
+            if self.conversations.is_none() {
+                self.keep_alive(id, user, cx);
+            }
+            return;
         }
         let now = cx.state.now;
         while let Some(request) = self.take_overdue(id, now, cx) {
@@ -30,8 +33,16 @@ impl<'a> Wire<'a> {
                     self.users
                         .end_heartbeat(user, request.change, outcome, now, state);
                 }
+                RequestKind::Step(_) => {
+                    let outcome = Err(outcome::ANSWER_TIMEOUT);
+                    let state = &mut cx.state;
+                    self.users
+                        .end_heartbeat(user, request.change, outcome, now, state);
+                }
                 RequestKind::KeepAlive => {}
-                RequestKind::Join => return self.lose(id, outcome::JOIN_TIMEOUT, cx),
+                RequestKind::Join | RequestKind::Start(_) => {
+                    return self.lose(id, outcome::JOIN_TIMEOUT, cx);
+                }
                 RequestKind::Leave => return self.lose(id, outcome::LEAVE_TIMEOUT, cx),
             }
         }
@@ -68,7 +79,7 @@ impl<'a> Wire<'a> {
             ConnectionEnd::Cut | ConnectionEnd::Left => outcome::CUT,
         };
         while let Some(request) = self.requests.take_first(&mut requests) {
-            if request.kind == RequestKind::Heartbeat {
+            if request.kind.is_operation() {
                 let state = &mut cx.state;
                 self.users
                     .end_heartbeat(user, request.change, Err(kind), now, state);

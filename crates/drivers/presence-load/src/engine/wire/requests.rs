@@ -14,6 +14,17 @@ pub(super) enum RequestKind {
     /// A heartbeat without a change.
     KeepAlive,
     Leave,
+    /// A first step of a conversation, by its index.
+    Start(u16),
+    /// A step of the load in a conversation, by its index.
+    Step(u16),
+}
+
+impl RequestKind {
+    /// Returns true for an operation of the load.
+    pub(super) fn is_operation(self) -> bool {
+        matches!(self, Self::Heartbeat | Self::Step(_))
+    }
 }
 
 /// A request that is not acknowledged yet.
@@ -106,9 +117,19 @@ impl Requests {
 
     /// Takes the request with this id: usually the oldest.
     pub(super) fn take(&mut self, queue: &mut Queue, id: u32) -> Option<Request> {
+        self.take_where(queue, |request| request.id == id)
+    }
+
+    /// Takes the oldest request that is the one.
+    #[inline]
+    pub(super) fn take_where(
+        &mut self,
+        queue: &mut Queue,
+        is_it: impl Fn(&Request) -> bool,
+    ) -> Option<Request> {
         let (mut before, mut index) = (NONE, queue.first);
         while let Some(entry) = self.entries.get(index as usize) {
-            if entry.request.id == id {
+            if is_it(&entry.request) {
                 return Some(self.remove(queue, before, index));
             }
             (before, index) = (index, entry.next);

@@ -19,15 +19,30 @@ impl<'a> Wire<'a> {
     /// Handles an event of a transport that came at `now`.
     pub(super) fn handle(&mut self, id: Id, event: Event<'_>, now: u64, cx: &mut Cx<'a>) {
         match event {
+            Event::Opened if self.users.shared().is_plain() => {
+                if let Some(connection) = cx.connections.get_mut(id) {
+                    let user = connection.user;
+                    self.begin_steps(id, user, now, cx);
+                }
+            }
             Event::Opened => {
                 let auth = self.transports[0].endpoint.access.auth.clone();
                 self.send(id, |out| packet::write_connect(out, &auth), cx);
+            }
+            Event::Message(text) if self.conversations.is_some() => {
+                self.receive_message(id, &text, now, cx)
             }
             // Clients have the same credentials at all servers.
             Event::Message(text) => {
                 match Incoming::parse_in(&text, &self.transports[0].endpoint.access.namespace) {
                     Ok(incoming) => self.incoming(id, incoming, now, cx),
                     Err(error) => self.fail_protocol(id, error, cx),
+                }
+            }
+            Event::Binary(bytes) if self.users.shared().is_plain() => {
+                match std::str::from_utf8(&bytes) {
+                    Ok(text) => self.receive_message(id, text, now, cx),
+                    Err(_) => self.receive_message(id, "", now, cx),
                 }
             }
             Event::Binary(_) => self.users.counts.add(count::IGNORED, 1),
@@ -54,19 +69,23 @@ impl<'a> Wire<'a> {
                 }
             }
             Incoming::Connected(sid) => self.connected(id, user, &sid, now, cx),
-            Incoming::Refused(why) => {
-                let text = format!("the namespace refused the connection: {why}");
-                self.users.debug(user, &text);
-                self.lose(id, outcome::NAMESPACE, cx);
-            }
+            Incoming::Refused(why) => self.refused(id, user, why, cx),
             Incoming::Disconnected => self.lose(id, outcome::CONNECTION_LOST, cx),
             Incoming::Other => self.users.counts.add(count::IGNORED, 1),
         }
     }
 
+    /// Ends a connection that the namespace has refused.
+    #[cold]
+    pub(super) fn refused(&mut self, id: Id, user: u32, why: &str, cx: &mut Cx<'a>) {
+        let text = format!("the namespace refused the connection: {why}");
+        self.users.debug(user, &text);
+        self.lose(id, outcome::NAMESPACE, cx);
+    }
+
     /// Counts an acknowledgement that no request waits for.
     #[cold]
-    fn unexpected_ack(&mut self, id: Id, number: u64, cx: &mut Cx<'a>) {
+    pub(super) fn unexpected_ack(&mut self, id: Id, number: u64, cx: &mut Cx<'a>) {
         let Some(connection) = cx.connections.get_mut(id) else {
             return;
         };
@@ -148,6 +167,8 @@ impl<'a> Wire<'a> {
             RequestKind::KeepAlive => self.users.check_epoch(user, sent, ack.epoch),
             RequestKind::Join => self.join_acknowledged(id, user, sent, ack, now, cx),
             RequestKind::Leave => self.leave_acknowledged(id, user, sent, ack, now, cx),
+            // Those of a conversation.
+            RequestKind::Start(_) | RequestKind::Step(_) => {}
         }
     }
 
@@ -216,6 +237,9 @@ impl<'a> Wire<'a> {
 
     /// Sends the leave of a joined user.
     pub(super) fn leave(&mut self, user: u32, cx: &mut Cx<'a>) {
+        if self.conversations.is_some() {
+            return self.leave_conversation(user, cx);
+        }
         let Some(id) = self.connections[user as usize] else {
             return;
         };

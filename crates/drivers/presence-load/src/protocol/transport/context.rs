@@ -34,12 +34,20 @@ pub struct Access {
 }
 
 impl Endpoint {
-    /// Appends the path and the query of a session of Engine.IO 4. A new session has no id.
-    pub(super) fn append_target(&self, out: &mut Vec<u8>, transport: &str, sid: &str) {
+    /// Appends the path and the query of a session of Engine.IO 4, or of a WebSocket without it if there is no transport. A
+    /// new session has no id.
+    pub(super) fn append_target(&self, out: &mut Vec<u8>, transport: Option<&str>, sid: &str) {
         let Self { path, query, .. } = self;
+        out.extend_from_slice(path.as_bytes());
+        let Some(transport) = transport else {
+            if !query.is_empty() {
+                let _ = write!(out, "?{query}");
+            }
+            return;
+        };
         let separator = if path.contains('?') { '&' } else { '?' };
         // Writing to memory does not fail.
-        let _ = write!(out, "{path}{separator}EIO=4&transport={transport}");
+        let _ = write!(out, "{separator}EIO=4&transport={transport}");
         for (key, value) in [("&sid=", sid), ("&", query)] {
             if !value.is_empty() {
                 let _ = write!(out, "{key}{value}");

@@ -109,7 +109,7 @@ impl Exchange {
         let method = if payload.is_some() { "POST" } else { "GET" };
         // Writing to memory does not fail.
         let _ = write!(output, "{method} ");
-        cx.endpoint.append_target(output, "polling", sid);
+        cx.endpoint.append_target(output, Some("polling"), sid);
         let _ = write!(output, " HTTP/1.1\r\nHost: {}\r\n", cx.endpoint.host);
         if let Some(payload) = payload {
             let length = payload.len();

@@ -13,6 +13,8 @@ use crate::protocol::websocket::{Handshake, Message, Opcode, Reader, append_clos
 #[derive(Debug)]
 pub(super) struct WebSocket {
     pub(super) side: Side,
+    /// True without Engine.IO: messages are passed on as they are.
+    is_plain: bool,
     phase: WebSocketPhase,
     reader: Reader,
 }
@@ -45,8 +47,17 @@ impl WebSocket {
     pub(super) fn new(side: Side) -> Self {
         Self {
             side,
+            is_plain: false,
             phase: WebSocketPhase::New,
             reader: Reader::default(),
+        }
+    }
+
+    /// Creates a WebSocket without Engine.IO.
+    pub(super) fn plain() -> Self {
+        Self {
+            is_plain: true,
+            ..Self::new(Side::Main)
         }
     }
 
@@ -60,7 +71,8 @@ impl WebSocket {
         let access = &cx.endpoint.access;
         let handshake = Handshake::new(&mut cx.masks, &access.subprotocols);
         cx.scratch.clear();
-        cx.endpoint.append_target(&mut cx.scratch, "websocket", sid);
+        let transport = (!self.is_plain).then_some("websocket");
+        cx.endpoint.append_target(&mut cx.scratch, transport, sid);
         let target = String::from_utf8_lossy(&cx.scratch);
         let output = cx.actions.output(self.side);
         handshake.append_request(output, &cx.endpoint.host, &target, &access.fields);
@@ -69,8 +81,13 @@ impl WebSocket {
 
     /// Sends a packet.
     pub(super) fn send(&self, packet: &[u8], cx: &mut TransportContext) {
+        self.send_frame(Opcode::Text, packet, cx);
+    }
+
+    /// Sends a frame.
+    pub(super) fn send_frame(&self, opcode: Opcode, payload: &[u8], cx: &mut TransportContext) {
         let output = &mut cx.actions.output[self.side as usize];
-        append_frame(output, Opcode::Text, packet, &mut cx.masks);
+        append_frame(output, opcode, payload, &mut cx.masks);
     }
 
     /// Sends a close frame.
@@ -140,8 +157,11 @@ impl WebSocket {
                     let closed = Event::Closed(Closed::Status(status));
                     return Ok(Begun::Received(Received::Event(closed)));
                 }
+                // A plain one stays there: what comes is no packet.
                 self.phase = WebSocketPhase::Greeting;
-                Ok(if is_upgrade {
+                Ok(if self.is_plain {
+                    Begun::Received(Received::Event(Event::Opened))
+                } else if is_upgrade {
                     Begun::Received(Received::Connected)
                 } else {
                     Begun::Go
@@ -166,7 +186,7 @@ impl WebSocket {
         cx: &mut TransportContext,
     ) -> Result<Option<Received<'a>>, ProtocolError> {
         if !self.is_open() {
-            return self.greeting(&text);
+            return self.greeting(text);
         }
         let event = match EnginePacket::parse(&text)? {
             EnginePacket::Message(_) => Event::Message(behind_type(text)),
@@ -186,13 +206,16 @@ impl WebSocket {
         Ok(Some(Received::Event(event)))
     }
 
-    /// Handles the first packet, and those after a close frame of the client.
-    fn greeting<'a>(&mut self, text: &str) -> Result<Option<Received<'a>>, ProtocolError> {
+    /// Handles the first packet, and those after a close frame of the client; without Engine.IO all messages.
+    fn greeting<'a>(&mut self, text: Cow<'a, str>) -> Result<Option<Received<'a>>, ProtocolError> {
         if matches!(self.phase, WebSocketPhase::Closing) {
             return Ok(None);
         }
+        if self.is_plain {
+            return Ok(Some(Received::Event(Event::Message(text))));
+        }
         self.phase = WebSocketPhase::Open;
-        match EnginePacket::parse(text)? {
+        match EnginePacket::parse(&text)? {
             EnginePacket::Open(json) => {
                 Open::parse(json)?;
                 Ok(Some(Received::Event(Event::Opened)))

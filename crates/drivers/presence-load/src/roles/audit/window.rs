@@ -5,15 +5,15 @@
 /// A number that is skipped is not lost at once: it may come late. It is lost when more than 32 later ones have come, or
 /// at the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Window {
-    pub(super) last: u32,
+pub(in crate::roles) struct Window {
+    pub(in crate::roles) last: u32,
     /// Bit i is set if `last - 1 - i` has arrived.
     pub(super) seen: u32,
 }
 
 /// The place of a number among those before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Arrival {
+pub(in crate::roles) enum Arrival {
     /// The number is higher than all before. This many numbers are lost for certain.
     Later { lost: u32 },
     /// The number was skipped before.
@@ -24,7 +24,7 @@ pub(super) enum Arrival {
 
 impl Window {
     /// Begins behind a number: those up to it count as arrived.
-    pub(super) const fn after(last: u32) -> Self {
+    pub(in crate::roles) const fn after(last: u32) -> Self {
         Self {
             last,
             seen: u32::MAX,
@@ -32,11 +32,11 @@ impl Window {
     }
 
     /// Returns how many of the 32 numbers before the last are missing.
-    pub(super) const fn missing(self) -> u32 {
+    pub(in crate::roles) const fn missing(self) -> u32 {
         self.seen.count_zeros()
     }
 
-    pub(super) fn arrive(&mut self, number: u32) -> Arrival {
+    pub(in crate::roles) fn arrive(&mut self, number: u32) -> Arrival {
         if number <= self.last {
             return self.arrive_late(number);
         }

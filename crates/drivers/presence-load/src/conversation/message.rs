@@ -1,0 +1,61 @@
+//! A message of a server of Socket.IO, as far as any application's are alike.
+
+use std::borrow::Cow;
+
+use crate::protocol::ProtocolError;
+use crate::protocol::packet::{PacketType, SocketPacket, split_event};
+
+/// A message of a server.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum ServerMessage<'a> {
+    /// The namespace is connected.
+    Connected,
+    /// The namespace refused the connection, with this object.
+    Refused(&'a str),
+    /// The server ended the connection to the namespace.
+    Disconnected,
+    /// The acknowledgement with this number, and the array of its arguments.
+    Ack(u64, &'a str),
+    /// An event, and the array of its name and arguments.
+    Event(Cow<'a, str>, &'a str),
+    /// A message of another namespace, or an event without a text as its name.
+    Other,
+}
+
+/// Reads a message of the transport to a namespace; empty for the main one.
+///
+/// # Errors
+/// A malformed packet.
+#[inline]
+pub(crate) fn read<'a>(text: &'a str, namespace: &str) -> Result<ServerMessage<'a>, ProtocolError> {
+    let packet = SocketPacket::parse(text)?;
+    if packet.namespace != if namespace.is_empty() { "/" } else { namespace } {
+        return Ok(match packet.kind {
+            // A server that does not know the namespace answers so.
+            PacketType::ConnectError => ServerMessage::Refused(packet.data),
+            _ => ServerMessage::Other,
+        });
+    }
+    Ok(match (packet.kind, packet.id) {
+        (PacketType::Event | PacketType::BinaryEvent, _) => match split_event(packet.data)?.0 {
+            Some(name) => ServerMessage::Event(name, packet.data),
+            None => ServerMessage::Other,
+        },
+        (PacketType::Ack | PacketType::BinaryAck, Some(id)) => ServerMessage::Ack(id, packet.data),
+        (PacketType::Connect, _) => ServerMessage::Connected,
+        (PacketType::ConnectError, _) => ServerMessage::Refused(packet.data),
+        (PacketType::Disconnect, _) => ServerMessage::Disconnected,
+        _ => ServerMessage::Other,
+    })
+}
+
+/// Returns the array of an event without its name.
+pub(super) fn arguments(event: &str) -> Cow<'_, str> {
+    match split_event(event) {
+        Ok((_, arguments)) => {
+            let rest = arguments.rest().trim_start();
+            format!("[{}", rest.strip_prefix(',').unwrap_or(rest)).into()
+        }
+        Err(_) => event.into(),
+    }
+}

@@ -1,0 +1,359 @@
+//! A step: a message as a template, and what is expected of its answer.
+
+use load::plan::Invalid;
+use serde_json::Value;
+use traffic::{Capture, Encoding, Names, Origin, Template, Values};
+
+use super::message::arguments;
+use super::pointer::{Pointer, find};
+use crate::outcome;
+use crate::protocol::ProtocolError;
+use crate::settings::{self, Protocol};
+
+/// The number of the message as a JSON number, and the end of a name whose value is JSON.
+const ID: &str = "{id}";
+const JSON_END: &str = ":json}}";
+
+/// A prepared step.
+#[derive(Debug)]
+pub(crate) struct Step {
+    /// The field of the plan, for messages.
+    pub(crate) field: String,
+    /// The message, for messages: its event, or its text as the plan has it.
+    pub(crate) name: String,
+    /// The array of an event with its name, or the message of a WebSocket.
+    pub(crate) text: Template,
+    pub(crate) is_binary: bool,
+    pub(crate) answer: Answer,
+    /// True if it has the number of the message, which it advances.
+    pub(crate) is_numbered: bool,
+    pub(crate) uses_rows: bool,
+    expect: Option<(Pointer, Option<Template>)>,
+    /// The values to take from its answer, by their index.
+    captures: Vec<(usize, Capture)>,
+}
+
+/// The kind of message that answers a step.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// None: the step is done when it is sent.
+    None,
+    /// An acknowledgement of Socket.IO.
+    Ack,
+    /// An event of Socket.IO with this name.
+    Event(String),
+    /// A message of a WebSocket.
+    Message,
+}
+
+/// Adds the names that a step captures.
+///
+/// # Errors
+/// A capture that is invalid, or whose name is taken.
+pub(super) fn add_names(
+    field: &str,
+    step: &settings::Step,
+    names: &mut Names,
+) -> Result<(), Invalid> {
+    let field = format!("{field}.capture");
+    for text in &step.capture {
+        let capture = Capture::parse(&field, text)?;
+        if let Origin::Header(_) = capture.origin {
+            let problem = format!(
+                "`{text}` is of HTTP, and a message has no header fields: take it from json: or regex:"
+            );
+            return Err(Invalid::new(field, problem));
+        }
+        let is_own = |name: &String| *name == capture.name;
+        if names.columns.iter().chain(&names.values[..2]).any(is_own) {
+            let problem = format!(
+                "`{}` is a column of the rows, or a name of the driver's own: use another name",
+                capture.name
+            );
+            return Err(Invalid::new(field, problem));
+        }
+        if !names.values.contains(&capture.name) {
+            names.values.push(capture.name);
+        }
+    }
+    Ok(())
+}
+
+impl Step {
+    pub(super) fn new(
+        field: String,
+        step: &settings::Step,
+        protocol: Protocol,
+        names: &Names,
+    ) -> Result<Self, Invalid> {
+        let (name, text) = match protocol {
+            Protocol::SocketIo => event(&field, step, names)?,
+            Protocol::WebSocket => message(&field, step, names)?,
+        };
+        let answer = answer(&field, step, protocol)?;
+        if answer == Answer::None && !step.capture.is_empty() {
+            let problem = "has no answer to take values from: set `ack = true`, or `expect`";
+            return Err(Invalid::new(format!("{field}.capture"), problem));
+        }
+        let mut captures = Vec::new();
+        for text in &step.capture {
+            let capture = Capture::parse(&field, text)?;
+            let index = names.values.iter().position(|name| *name == capture.name);
+            captures.push((index.expect("the name was added"), capture));
+        }
+        let mut expect = expect(&field, step, names)?;
+        if let Answer::Event(_) = answer {
+            expect = expect.map(|(pointer, is)| (pointer.behind_name(), is));
+        }
+        let uses_rows = super::columns(text.sources()).next().is_some();
+        Ok(Self {
+            expect,
+            is_numbered: text.uses_number(),
+            uses_rows,
+            is_binary: step.binary,
+            field,
+            name,
+            text,
+            answer,
+            captures,
+        })
+    }
+
+    /// Returns the columns that it uses.
+    pub(super) fn columns(&self) -> impl Iterator<Item = usize> {
+        super::columns(self.text.sources())
+    }
+
+    /// Compares an answer with what is expected. Returns true if it fits.
+    ///
+    /// # Errors
+    /// The answer is not JSON.
+    #[inline]
+    pub(crate) fn fits(&self, answer: &str, values: Values<'_>) -> Result<bool, ProtocolError> {
+        let Some((pointer, is)) = &self.expect else {
+            return Ok(true);
+        };
+        let [found] = find(answer, [pointer])?;
+        Ok(match (found, is) {
+            (Some(found), Some(is)) => is_equal(found.as_bytes(), &is.bytes(values)),
+            (found, _) => found.is_some(),
+        })
+    }
+
+    /// Takes the values from an answer.
+    ///
+    /// # Errors
+    /// The kind of failure if there is none.
+    #[inline]
+    pub(crate) fn capture(
+        &self,
+        answer: &str,
+        values: &mut [Option<Box<[u8]>>],
+    ) -> Result<(), &'static str> {
+        if self.captures.is_empty() {
+            return Ok(());
+        }
+        let answer = match self.answer {
+            Answer::Event(_) => arguments(answer),
+            _ => answer.into(),
+        };
+        let mut json = None;
+        for (index, capture) in &self.captures {
+            let value = capture.take(answer.as_bytes(), &mut json, |_| None);
+            values[*index] = Some(value.ok_or(outcome::CAPTURE)?);
+        }
+        Ok(())
+    }
+
+    /// Describes what its answer must have.
+    pub(crate) fn expected(&self, planned: &settings::Step) -> String {
+        let kind = match &self.answer {
+            Answer::Event(event) => format!("the event `{event}`"),
+            Answer::Message => "a message".to_owned(),
+            Answer::Ack | Answer::None => "an acknowledgement".to_owned(),
+        };
+        let expect = planned.expect.as_ref();
+        match expect.and_then(|expect| Some((expect.pointer.as_ref()?, &expect.is))) {
+            Some((pointer, Some(is))) => format!("{kind} with {is} at {pointer}"),
+            Some((pointer, None)) => format!("{kind} with a value at {pointer}"),
+            None => kind,
+        }
+    }
+}
+
+/// Returns the name of an event, and the array with its arguments.
+fn event(field: &str, step: &settings::Step, names: &Names) -> Result<(String, Template), Invalid> {
+    let Some(name) = &step.emit else {
+        let problem =
+            "is missing: name the event, or set driver.conversation.protocol = \"websocket\"";
+        return Err(Invalid::new(format!("{field}.emit"), problem));
+    };
+    for (other, is_set) in [("text", step.text.is_some()), ("binary", step.binary)] {
+        if is_set {
+            let problem = "is of plain WebSocket: give the arguments in `data`, or set driver.conversation.protocol = \"websocket\"";
+            return Err(Invalid::new(format!("{field}.{other}"), problem));
+        }
+    }
+    let field = format!("{field}.data");
+    let arguments: &[Value] = match &step.data {
+        None => &[],
+        Some(Value::Array(arguments)) => arguments,
+        Some(_) => {
+            let problem =
+                "is not an array: an event of Socket.IO has arguments; write [ … ] around it";
+            return Err(Invalid::new(field, problem));
+        }
+    };
+    let mut text = Template::fixed(&format!("[{}", Value::from(name.as_str())));
+    for argument in arguments {
+        text.append(Template::fixed(","));
+        append(&field, argument, names, &mut text)?;
+    }
+    text.append(Template::fixed("]"));
+    Ok((name.clone(), text))
+}
+
+/// Returns the text of a WebSocket message, as the plan has it and as a template.
+fn message(
+    field: &str,
+    step: &settings::Step,
+    names: &Names,
+) -> Result<(String, Template), Invalid> {
+    for (other, is_set) in [("emit", step.emit.is_some()), ("ack", step.ack)] {
+        if is_set {
+            let problem = "is of Socket.IO: give the message in `data` or `text`, or set driver.conversation.protocol = \"socket.io\"";
+            return Err(Invalid::new(format!("{field}.{other}"), problem));
+        }
+    }
+    match (&step.data, &step.text) {
+        (Some(data), None) => {
+            let mut text = Template::default();
+            append(&format!("{field}.data"), data, names, &mut text)?;
+            Ok((data.to_string(), text))
+        }
+        (None, Some(text)) => {
+            let template = Template::parse(
+                &format!("{field}.text"),
+                text.as_bytes(),
+                names,
+                Encoding::Body,
+            )?;
+            Ok((text.clone(), template))
+        }
+        _ => {
+            let problem = "needs a message: give either `data`, a JSON value, or `text`";
+            Err(Invalid::new(field, problem))
+        }
+    }
+}
+
+/// Appends a JSON value whose strings are templates.
+fn append(field: &str, value: &Value, names: &Names, out: &mut Template) -> Result<(), Invalid> {
+    let mut comma = "";
+    match value {
+        Value::String(text) => out.append(string(field, text, names)?),
+        Value::Array(values) => {
+            out.append(Template::fixed("["));
+            for value in values {
+                out.append(Template::fixed(std::mem::replace(&mut comma, ",")));
+                append(field, value, names, out)?;
+            }
+            out.append(Template::fixed("]"));
+        }
+        Value::Object(object) => {
+            out.append(Template::fixed("{"));
+            for (key, value) in object {
+                let key = Value::from(key.as_str());
+                out.append(Template::fixed(&format!("{comma}{key}:")));
+                append(field, value, names, out)?;
+                comma = ",";
+            }
+            out.append(Template::fixed("}"));
+        }
+        plain => out.append(Template::fixed(&plain.to_string())),
+    }
+    Ok(())
+}
+
+fn string(field: &str, text: &str, names: &Names) -> Result<Template, Invalid> {
+    if let Some(name) = text.strip_suffix(JSON_END)
+        && name.starts_with("{{")
+    {
+        return Template::parse(
+            field,
+            format!("{name}}}}}").as_bytes(),
+            names,
+            Encoding::Body,
+        );
+    }
+    if text == ID {
+        return Template::parse(field, text.as_bytes(), names, Encoding::Body);
+    }
+    let quoted = Value::from(text).to_string();
+    Template::parse(field, quoted.as_bytes(), names, Encoding::JsonString)
+}
+
+fn answer(field: &str, step: &settings::Step, protocol: Protocol) -> Result<Answer, Invalid> {
+    let event = step
+        .expect
+        .as_ref()
+        .and_then(|expect| expect.event.as_ref());
+    let wrong = |problem: &str| Err(Invalid::new(format!("{field}.expect.event"), problem));
+    match (protocol, event) {
+        (Protocol::WebSocket, Some(_)) => {
+            wrong("is a name of Socket.IO, which a plain WebSocket does not have: leave it out")
+        }
+        (Protocol::WebSocket, None) if step.expect.is_some() => Ok(Answer::Message),
+        (_, Some(_)) if step.ack => {
+            wrong("can't answer besides an acknowledgement: leave out one of `ack` and `event`")
+        }
+        (_, Some(event)) => Ok(Answer::Event(event.clone())),
+        (_, None) if step.ack => Ok(Answer::Ack),
+        (_, None) if step.expect.is_some() => {
+            wrong("is missing: name the event that answers, or set `ack = true`")
+        }
+        (_, None) => Ok(Answer::None),
+    }
+}
+
+fn expect(
+    field: &str,
+    step: &settings::Step,
+    names: &Names,
+) -> Result<Option<(Pointer, Option<Template>)>, Invalid> {
+    let Some(expect) = &step.expect else {
+        return Ok(None);
+    };
+    let field = |name: &str| format!("{field}.expect.{name}");
+    let Some(pointer) = &expect.pointer else {
+        return match expect.is {
+            Some(_) => Err(Invalid::new(
+                field("pointer"),
+                "is missing: say where the value is, such as /0/ok",
+            )),
+            None => Ok(None),
+        };
+    };
+    let pointer = Pointer::parse(&field("pointer"), pointer)?;
+    // The row of a message may be another one when its answer comes.
+    let names = Names {
+        columns: Vec::new(),
+        ..names.clone()
+    };
+    let is = expect.is.as_ref().map(|is| {
+        let mut text = Template::default();
+        append(&field("is"), is, &names, &mut text)?;
+        Ok(text)
+    });
+    Ok(Some((pointer, is.transpose()?)))
+}
+
+/// Returns true if two texts are the same JSON value.
+fn is_equal(found: &[u8], expected: &[u8]) -> bool {
+    if found == expected {
+        return true;
+    }
+    let [found, expected] =
+        [found, expected].map(|text| serde_json::from_slice::<Value>(text).ok());
+    found.is_some() && found == expected
+}

@@ -1,0 +1,423 @@
+//! The users of a conversation: they send the steps of the plan, and read what the application answers and pushes.
+
+use std::mem;
+
+use load::clock;
+use load::schedule::Share;
+use load::slots::Id;
+use traffic::{RowReader, Values};
+
+use super::requests::{Request, RequestKind};
+use super::{Cx, Wire};
+use crate::conversation::{Answer, Conversation, ROOM, ServerMessage, Step, USER, read};
+use crate::outcome::{self, count};
+use crate::protocol::ProtocolError;
+use crate::protocol::json::append;
+use crate::roles::population::{Behaviour, Part};
+use crate::roles::{Change, ConnectionEnd, Phase};
+use crate::spec::JOIN;
+
+/// The conversation of one worker's users.
+#[derive(Debug)]
+pub(super) struct Conversations<'a> {
+    conversation: &'a Conversation,
+    rows: Option<RowReader>,
+    users: Vec<ConversationUser>,
+    /// The message that is being sent.
+    scratch: Vec<u8>,
+}
+
+/// A user in a conversation.
+#[derive(Debug)]
+pub(super) struct ConversationUser {
+    /// Its names, and the values that it has captured.
+    values: Box<[Option<Box<[u8]>>]>,
+    /// Number of steps of the load that it has begun.
+    steps: u32,
+}
+
+impl<'a> Conversations<'a> {
+    pub(super) fn new(conversation: &'a Conversation, part: Part, share: Share) -> Self {
+        let users = (0..part.users() as u32).map(|user| {
+            let names = part.names(user);
+            let mut values = vec![None; conversation.values];
+            values[ROOM] = Some(names.room.into_bytes().into());
+            values[USER] = Some(names.user.into_bytes().into());
+            ConversationUser {
+                values: values.into(),
+                steps: 0,
+            }
+        });
+        let rows = conversation.rows.as_ref();
+        Self {
+            conversation,
+            rows: rows.map(|rows| rows.reader(share, &conversation.columns)),
+            users: users.collect(),
+            scratch: Vec::new(),
+        }
+    }
+
+    /// Fails once rows can't be read any more.
+    pub(super) fn check(&mut self) -> anyhow::Result<()> {
+        let failure = self.rows.as_mut().and_then(RowReader::take_failure);
+        failure.map_or(Ok(()), |problem| Err(anyhow::anyhow!(problem)))
+    }
+
+    /// Writes a step of a user into the buffer, with the next row.
+    #[inline]
+    fn write(&mut self, user: u32, step: &Step, number: u32) {
+        if let (Some(reader), Some(rows), true) =
+            (&mut self.rows, &self.conversation.rows, step.uses_rows)
+        {
+            reader.advance(rows);
+        }
+        let values = Values {
+            row: self.rows.as_ref(),
+            ..values(&self.users[user as usize], number)
+        };
+        self.scratch.clear();
+        step.text.render(values, &mut self.scratch);
+    }
+
+    /// Returns the step of a request.
+    fn step(&self, kind: RequestKind) -> Option<&'a Step> {
+        match kind {
+            RequestKind::Start(index) => self.conversation.start.get(usize::from(index)),
+            RequestKind::Step(index) => self.conversation.steps.get(usize::from(index)),
+            _ => None,
+        }
+    }
+
+    /// Returns true if a message answers a request.
+    fn answers(&self, user: u32, request: &Request, event: &str, name: Option<&str>) -> bool {
+        let Some(step) = self.step(request.kind) else {
+            return false;
+        };
+        let is_it = match (&step.answer, name) {
+            (Answer::Event(expected), Some(name)) => expected == name,
+            (Answer::Message, None) => true,
+            _ => false,
+        };
+        let values = values(&self.users[user as usize], request.change.n);
+        // Another event of the same name may be the answer.
+        is_it && step.fits(event, values) == Ok(true)
+    }
+}
+
+fn values(user: &ConversationUser, number: u32) -> Values<'_> {
+    Values {
+        own: &user.values,
+        ..Values::from_number(number.into())
+    }
+}
+
+impl<'a> Wire<'a> {
+    /// Sends the next step of a user, which was due at `at`.
+    pub(super) fn send_next(&mut self, user: u32, at: u64, cx: &mut Cx<'a>) {
+        let now = clock::now();
+        let id = self.connections[user as usize].filter(|_| self.users.user(user).can_send());
+        let (Some(id), Some(conversations)) = (id, &mut self.conversations) else {
+            let (never, outcome) = (Change { n: 0, at, sent: at }, Err(outcome::NOT_JOINED));
+            return (self.users).end_heartbeat(user, never, outcome, now, &mut cx.state);
+        };
+        let own = &mut conversations.users[user as usize];
+        let index = conversations.conversation.pick(user.into(), own.steps);
+        own.steps = own.steps.wrapping_add(1);
+        let kind = RequestKind::Step(index);
+        let step = &conversations.conversation.steps[usize::from(index)];
+        let n = if step.is_numbered {
+            self.users.number(user, at)
+        } else {
+            0
+        };
+        self.users.counts.add(count::MESSAGES, 1);
+        let change = Change { n, at, sent: now };
+        if self.send_step(id, user, (step, kind), change, cx) && step.answer == Answer::None {
+            (self.users).end_heartbeat(user, change, Ok(()), clock::now(), &mut cx.state);
+        }
+    }
+
+    /// Sends a step. Returns false if the connection has ended with it.
+    fn send_step(
+        &mut self,
+        id: Id,
+        user: u32,
+        (step, kind): (&Step, RequestKind),
+        change: Change,
+        cx: &mut Cx<'a>,
+    ) -> bool {
+        let Some(conversations) = &mut self.conversations else {
+            return false;
+        };
+        conversations.write(user, step, change.n);
+        let is_plain = conversations.conversation.is_plain();
+        let message = mem::take(&mut conversations.scratch);
+        let Some(connection) = cx.connections.get_mut(id) else {
+            return false;
+        };
+        if step.answer == Answer::None {
+            // Nothing waits for it, so that a connection that ends with it would end it twice.
+            self.users.touch(user, change.sent);
+        } else {
+            let number = connection.take_id();
+            self.users.touch(user, change.sent);
+            let request = Request {
+                kind,
+                id: number,
+                change,
+            };
+            self.requests.push(&mut connection.requests, request);
+        }
+        let number = (step.answer == Answer::Ack).then(|| connection.last_id());
+        let transports = &mut self.transports[connection.server];
+        if is_plain {
+            let write = |out: &mut Vec<u8>| out.extend_from_slice(&message);
+            connection
+                .transport
+                .send_plain(transports, step.is_binary, write);
+        } else {
+            connection.transport.send(transports, |out| {
+                out.push(b'2');
+                if let Some(number) = number {
+                    append(out, &number);
+                }
+                out.extend_from_slice(&message);
+            });
+        }
+        if let Some(conversations) = &mut self.conversations {
+            conversations.scratch = message;
+        }
+        self.perform(id, cx);
+        if step.answer == Answer::None && cx.connections.get_mut(id).is_none() {
+            // A step of the load has begun, and its connection has nothing that would end it.
+            if let RequestKind::Step(_) = kind {
+                let outcome = Err(outcome::CONNECTION_LOST);
+                (self.users).end_heartbeat(user, change, outcome, clock::now(), &mut cx.state);
+            }
+            return false;
+        }
+        true
+    }
+
+    /// Begins the first steps of a user, once it is connected.
+    pub(super) fn begin_steps(&mut self, id: Id, user: u32, now: u64, cx: &mut Cx<'a>) {
+        if self.users.user(user).phase != Phase::Connecting {
+            self.users.counts.add(count::IGNORED, 1);
+            return;
+        }
+        self.users.connected(user, None, now, &cx.state);
+        self.users.begin_start(user, now);
+        self.start_from(0, id, user, now, cx);
+    }
+
+    /// Sends the first steps from this one on, up to one that is answered. `begun` is the time of the first.
+    fn start_from(&mut self, first: u16, id: Id, user: u32, begun: u64, cx: &mut Cx<'a>) {
+        let Some(conversations) = &self.conversations else {
+            return;
+        };
+        let steps = &conversations.conversation.start;
+        for (index, step) in (first..).zip(&steps[usize::from(first)..]) {
+            // The time of the first step goes on with each.
+            let change = Change {
+                n: 0,
+                at: begun,
+                sent: clock::now(),
+            };
+            let is_sent = self.send_step(id, user, (step, RequestKind::Start(index)), change, cx);
+            if !is_sent || step.answer != Answer::None {
+                return;
+            }
+        }
+        let now = clock::now();
+        self.users.started(user, now, &mut cx.state);
+        cx.state.record.value(JOIN, (now - begun).max(1));
+        if self.users.user(user).behaviour == Behaviour::HalfOpen
+            && let Some(connection) = cx.connections.get_mut(id)
+        {
+            connection.transport.ignore_pings();
+        }
+    }
+
+    /// Handles a message of the server.
+    pub(super) fn receive_message(&mut self, id: Id, text: &str, now: u64, cx: &mut Cx<'a>) {
+        if let Err(error) = self.try_receive(id, text, now, cx) {
+            self.fail_protocol(id, error, cx);
+        }
+    }
+
+    fn try_receive(
+        &mut self,
+        id: Id,
+        text: &str,
+        now: u64,
+        cx: &mut Cx<'a>,
+    ) -> Result<(), ProtocolError> {
+        let (Some(connection), Some(conversations)) =
+            (cx.connections.get_mut(id), &self.conversations)
+        else {
+            return Ok(());
+        };
+        let user = connection.user;
+        if conversations.conversation.is_plain() {
+            return self.receive_plain(id, user, text, now, cx);
+        }
+        match read(text, &self.transports[0].endpoint.access.namespace)? {
+            ServerMessage::Event(name, event) => {
+                self.receive_event(id, user, (&name, event), now, cx)?
+            }
+            ServerMessage::Ack(number, arguments) => {
+                let request = u32::try_from(number).ok();
+                let request =
+                    request.and_then(|id| self.requests.take(&mut connection.requests, id));
+                match request {
+                    Some(request) => self.answered(id, user, &request, arguments, now, cx)?,
+                    None => self.unexpected_ack(id, number, cx),
+                }
+            }
+            ServerMessage::Connected => self.begin_steps(id, user, now, cx),
+            ServerMessage::Refused(why) => self.refused(id, user, why, cx),
+            ServerMessage::Disconnected => self.lose(id, outcome::CONNECTION_LOST, cx),
+            ServerMessage::Other => self.users.counts.add(count::IGNORED, 1),
+        }
+        Ok(())
+    }
+
+    /// Handles an event of Socket.IO.
+    fn receive_event(
+        &mut self,
+        id: Id,
+        user: u32,
+        (name, event): (&str, &str),
+        now: u64,
+        cx: &mut Cx<'a>,
+    ) -> Result<(), ProtocolError> {
+        let Some(conversations) = &self.conversations else {
+            return Ok(());
+        };
+        let conversation = conversations.conversation;
+        let rule = conversation.fan_out.as_ref();
+        let rule = rule.filter(|rule| rule.event.as_deref() == Some(name));
+        let mut is_known = false;
+        if let Some(rule) = rule {
+            self.users.counts.add(count::EVENTS, 1);
+            if let Some((sender, number)) = rule.origin(event)? {
+                is_known = true;
+                self.users.pushed(user, (&sender, number), now, &cx.state);
+            }
+        }
+        if conversation.expects_events {
+            is_known |= self.answer_with(id, user, event, Some(name), now, cx)?;
+        }
+        self.users.counts.add(count::IGNORED, u64::from(!is_known));
+        Ok(())
+    }
+
+    /// Handles a message of a plain WebSocket: a push, or an answer.
+    fn receive_plain(
+        &mut self,
+        id: Id,
+        user: u32,
+        message: &str,
+        now: u64,
+        cx: &mut Cx<'a>,
+    ) -> Result<(), ProtocolError> {
+        let Some(conversations) = &self.conversations else {
+            return Ok(());
+        };
+        let conversation = conversations.conversation;
+        // Messages need not be JSON, unless the plan points into them.
+        let origin = match &conversation.fan_out {
+            Some(rule) => rule.origin(message)?,
+            None => None,
+        };
+        let mut is_known = false;
+        if let Some((sender, number)) = origin {
+            is_known = true;
+            self.users.counts.add(count::EVENTS, 1);
+            self.users.pushed(user, (&sender, number), now, &cx.state);
+        }
+        is_known |= self.answer_with(id, user, message, None, now, cx)?;
+        self.users.counts.add(count::IGNORED, u64::from(!is_known));
+        Ok(())
+    }
+
+    /// Ends the request that a message answers: the oldest one that it fits. Returns false if there is none.
+    fn answer_with(
+        &mut self,
+        id: Id,
+        user: u32,
+        message: &str,
+        name: Option<&str>,
+        now: u64,
+        cx: &mut Cx<'a>,
+    ) -> Result<bool, ProtocolError> {
+        let (Some(connection), Some(conversations)) =
+            (cx.connections.get_mut(id), &self.conversations)
+        else {
+            return Ok(false);
+        };
+        if connection.requests.is_empty() {
+            return Ok(false);
+        }
+        let number = conversations.conversation.answered_number(message)?;
+        let request = (self.requests).take_where(&mut connection.requests, |request| {
+            let is_its = number.is_none_or(|number| u64::from(request.change.n) == number);
+            is_its && conversations.answers(user, request, message, name)
+        });
+        match request {
+            Some(request) => self
+                .answered(id, user, &request, message, now, cx)
+                .map(|()| true),
+            None => Ok(false),
+        }
+    }
+
+    /// Ends a request with its answer.
+    fn answered(
+        &mut self,
+        id: Id,
+        user: u32,
+        request: &Request,
+        answer: &str,
+        now: u64,
+        cx: &mut Cx<'a>,
+    ) -> Result<(), ProtocolError> {
+        let Some((conversations, step)) = self.conversations.as_mut().and_then(|conversations| {
+            conversations
+                .step(request.kind)
+                .map(|step| (conversations, step))
+        }) else {
+            return Ok(());
+        };
+        let own = &mut conversations.users[user as usize];
+        let outcome = if step.fits(answer, values(own, request.change.n))? {
+            step.capture(answer, &mut own.values)
+        } else {
+            Err(outcome::ANSWER_WRONG)
+        };
+        match (request.kind, outcome) {
+            (RequestKind::Start(index), Ok(())) => {
+                self.start_from(index + 1, id, user, request.change.at, cx);
+            }
+            (RequestKind::Start(_), Err(kind)) => {
+                self.users.debug(user, &format!("{}: {answer}", step.field));
+                self.lose(id, kind, cx);
+            }
+            _ => (self.users).end_heartbeat(user, request.change, outcome, now, &mut cx.state),
+        }
+        Ok(())
+    }
+
+    /// Ends the connection of a user that leaves the conversation.
+    pub(super) fn leave_conversation(&mut self, user: u32, cx: &mut Cx<'a>) {
+        let Some(id) = self.connections[user as usize] else {
+            return;
+        };
+        if let Some(connection) = cx.connections.get_mut(id) {
+            let transports = &mut self.transports[connection.server];
+            connection.transport.close(transports);
+        }
+        self.perform(id, cx);
+        self.disconnect(id, ConnectionEnd::Left, cx);
+    }
+}

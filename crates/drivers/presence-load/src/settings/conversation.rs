@@ -1,0 +1,124 @@
+//! The conversation of an application, as a plan describes it: the table `[driver.conversation]`.
+
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use traffic::ThinkTime;
+
+/// The conversation that users have with a server instead of the presence protocol. In its texts, `{{user}}` and `{{room}}`
+/// are the names of the user and its room, `{{name}}` is a column of the rows or a captured value, and `{id}` numbers the
+/// messages of each user that have it, from 1.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Conversation {
+    /// The protocol of the messages.
+    #[serde(default)]
+    pub protocol: Protocol,
+    /// A CSV or JSON lines file: each message that names a column takes the next row.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rows: Option<PathBuf>,
+    /// The pause of a user of a closed loop after an answer; without it 1 / `heartbeats_per_sec`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub think: Option<ThinkTime>,
+    /// The JSON pointer to the number of the message that a message of the server answers, which is its `{id}`. Without it,
+    /// the messages of a WebSocket are answered in their order.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer_id: Option<String>,
+    /// The steps of each new connection, one after the other, before its user takes part in the load.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub start: Vec<Step>,
+    /// The steps of the load: each operation is the next step of its user, in this order or by weight.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub steps: Vec<Step>,
+    /// The rule by which messages with `{id}` reach others. Without it, pushed events are counted, and not compared.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fan_out: Option<FanOut>,
+}
+
+/// The protocol of a conversation's messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+pub enum Protocol {
+    /// Socket.IO 3 or newer.
+    #[default]
+    #[serde(rename = "socket.io")]
+    SocketIo,
+    /// Plain WebSocket.
+    #[serde(rename = "websocket")]
+    WebSocket,
+}
+
+/// A message, and its answer.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Step {
+    /// The event of Socket.IO.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub emit: Option<String>,
+    /// The arguments of the event, or the JSON value of a message on a WebSocket. The string `"{id}"` is sent as a number, and
+    /// `"{{name:json}}"` as JSON.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data: Option<Value>,
+    /// The text of a message on a WebSocket, instead of `data`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+    /// Sends the message of a WebSocket in a binary frame.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub binary: bool,
+    /// Asks for an acknowledgement of Socket.IO, and waits for it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub ack: bool,
+    /// The answer: the acknowledgement if `ack` is set, otherwise an event, or a message of a WebSocket.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expect: Option<Expect>,
+    /// Values to take from the answer for later messages of the same user, such as "json:/0/token as token".
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub capture: Vec<String>,
+    /// Its share of the operations, in proportion to the other weights. Without weights, a user's steps follow each other.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub weight: Option<u32>,
+}
+
+/// An expected answer.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Expect {
+    /// The event that answers, if no acknowledgement does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub event: Option<String>,
+    /// The JSON pointer of a value that the answer must have: into the array of arguments, such as `/0/ok`, or into the message
+    /// of a WebSocket.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pointer: Option<String>,
+    /// The value there; any if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub is: Option<Value>,
+}
+
+/// The rule by which messages reach others.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FanOut {
+    /// The event that a server of Socket.IO pushes for each message.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub event: Option<String>,
+    /// The JSON pointer to the name of the sender, `{{user}}`, in the pushed event.
+    pub sender: String,
+    /// The JSON pointer to the number of the message, `{id}`. Without it, it follows the name of the sender behind a space.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub number: Option<String>,
+    /// The users that must receive it.
+    pub to: Receivers,
+}
+
+/// The users that must receive a pushed event. A server that pushes to everybody has one room: `rooms = 1`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Receivers {
+    /// All users in the room of the sender, which receives it as well.
+    #[default]
+    Room,
+    /// All users in the room but the sender.
+    Others,
+}
