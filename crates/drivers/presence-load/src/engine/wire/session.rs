@@ -167,7 +167,7 @@ impl<'a> Wire<'a> {
             RequestKind::KeepAlive => self.users.check_epoch(user, sent, ack.epoch),
             RequestKind::Join => self.join_acknowledged(id, user, sent, ack, now, cx),
             RequestKind::Leave => self.leave_acknowledged(id, user, sent, ack, now, cx),
-            // Those of a conversation.
+            // Requests of a conversation.
             RequestKind::Start(_) | RequestKind::Step(_) => {}
         }
     }
