@@ -21,7 +21,7 @@ mod options;
 
 use options::LoadOptions;
 
-const WARMUP: &str = "Apply the load for this long before measuring; it is not counted. With stages it is their first part, and 0s without this option [default: 1s; with --events 0s]";
+const WARMUP: &str = "Apply the load for this long before measuring; it is not counted. With stages it is their first part, and 0s without this option, as with --events [default: 1s]";
 const THRESHOLD: &str = "Require a threshold, such as \"response.p99 <= 50ms\". It is added to the plan's; exit code 4 if missed. In k6's syntax: \"http_req_duration: p(95)<5\" (service time in milliseconds: sending, waiting, receiving), \"http_req_failed: rate<0.01\", \"checks: rate>0.99\", \"errors: rate<0.1\" (requests that failed or failed a check), \"http_reqs: rate>100\"";
 
 /// Options of curl, ab, hey, oha, wrk and k6 that mean something else here, or nothing.
@@ -145,10 +145,6 @@ impl DriverCli for HttpLoad {
                 "60,000 connections held open",
             ),
             (
-                "--events -c 50 --body-file chat.json -m POST http://127.0.0.1:8000/v1/chat/completions",
-                "50 token streams at once: the time to the first record, and the gaps between records",
-            ),
-            (
                 "--plan configs/http/latency.toml",
                 "run a plan file against a server that http-load launches",
             ),
@@ -167,7 +163,6 @@ impl DriverCli for HttpLoad {
             "path",
             "headers",
             "body",
-            "events",
             "expect_status",
             "checks",
             "tls_insecure",

@@ -176,8 +176,8 @@ pub struct Settings {
     #[serde(with = "duration")]
     #[schemars(with = "duration::Text")]
     pub timeout: Duration,
-    /// Measure each response as a stream of server-sent events, such as the tokens of a language model: the times of its
-    /// records, and its end. An error that the server reports in it is a failure
+    /// Measure event streams, such as tokens of a language model. The first record and the gaps between records are timed,
+    /// and an error that the server reports in a stream is a failure
     #[arg(long, help_heading = RESPONSES, conflicts_with_all = ["expect_body", "expect_length"])]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub events: bool,

@@ -1,3 +1,5 @@
+//! Tests of the reader, piece by piece.
+
 use proptest::prelude::*;
 
 use super::*;

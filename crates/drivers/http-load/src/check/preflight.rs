@@ -12,7 +12,7 @@ use load::net::url::ServerUrl;
 use tls_client::{Socket, tls_error};
 use traffic::{Names, Values};
 
-use super::sample::{Content, Fetched, no_connection, patience, timed_out};
+use super::sample::{Content, Fetched, no_connection, response_limit, timed_out};
 use crate::engine::hyper;
 use crate::requests::Requests;
 use crate::roles::cookies::Cookies;
@@ -74,7 +74,7 @@ pub(crate) fn fetch(
 /// Opens a connection to a server, with TLS if it uses that.
 fn connect(settings: &Settings, server: &ServerUrl) -> anyhow::Result<Socket> {
     let peer = &server.peer;
-    let stream = connect_within(peer, patience(settings));
+    let stream = connect_within(peer, response_limit(settings));
     let stream = stream.map_err(|error| no_connection(peer, &error))?;
     let tls = tls::client(server, settings)?;
     let mut stream = Socket::new(stream, tls.as_ref())?;
@@ -130,7 +130,7 @@ fn fetch_once(
     let mut content = Content::default();
     let mut buffer = vec![0; 64 * 1024];
     let mut first: Option<Vec<u8>> = None;
-    let give_up = clock::now() + patience(settings).as_nanos() as u64;
+    let give_up = clock::now() + response_limit(settings).as_nanos() as u64;
     let answer = loop {
         let length = read(settings, server, &mut stream, &mut buffer, give_up)?;
         let piece = &buffer[..length];

@@ -106,7 +106,7 @@ impl Fetched {
 }
 
 /// Returns how long a response may take; of an event stream, its first record.
-pub(crate) fn patience(settings: &Settings) -> Duration {
+pub(crate) fn response_limit(settings: &Settings) -> Duration {
     if settings.events {
         settings.timeout
     } else {

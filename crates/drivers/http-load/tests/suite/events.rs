@@ -23,7 +23,7 @@ const HEAD: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=
 /// The same head of HTTP/2: the status, and the type by its name in the static table.
 const BLOCK: &[u8] = b"\x88\x0f\x10\x11text/event-stream";
 /// Longer than any pause on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+const LONG: Duration = Duration::from_secs(60);
 
 /// The way in which a body ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,7 +46,7 @@ const FRAMINGS: [Framing; 5] = [
 pub(crate) fn settings() -> Settings {
     Settings {
         events: true,
-        timeout: PATIENCE,
+        timeout: LONG,
         tls_insecure: true,
         ..Settings::default()
     }
@@ -348,7 +348,7 @@ fn more_clients_start_while_the_first_streams_are_open() {
             timeout: Duration::from_millis(500),
             ..settings()
         };
-        let times = (PATIENCE, PATIENCE);
+        let times = (LONG, LONG);
         let tally = put_share(settings, users(20 * 64, 1), &url, times, 64);
         assert_eq!(tally.counted("events"), 20, "{:?}", tally.counts);
     }

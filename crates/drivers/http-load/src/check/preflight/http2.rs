@@ -8,7 +8,7 @@ use load::net::url::ServerUrl;
 use traffic::Values;
 
 use super::{IS_IT_HTTP, connect, read};
-use crate::check::sample::{Content, Fetched, patience};
+use crate::check::sample::{Content, Fetched, response_limit};
 use crate::events::CONTENT_TYPE;
 use crate::http2::{Connection, Event, RequestBlocks, Sink};
 use crate::roles::redirect::{LOCATION, RedirectTarget};
@@ -52,7 +52,7 @@ pub(super) fn fetch(
     let mut connection = Connection::new(settings.method == "HEAD");
     connection.open(Content::default(), &blocks, 0, hop);
     let mut buffer = vec![0; 64 * 1024];
-    let give_up = clock::now() + patience(settings).as_nanos() as u64;
+    let give_up = clock::now() + response_limit(settings).as_nanos() as u64;
     loop {
         send(&mut connection, &blocks, hop, &mut stream).context("cannot send the request")?;
         let length = read(settings, server, &mut stream, &mut buffer, give_up)?;

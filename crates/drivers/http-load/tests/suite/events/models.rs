@@ -1,36 +1,43 @@
 //! Streams of a language model, as `mock-llm` answers.
 
-use std::sync::mpsc;
-use std::thread;
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use harness_testing::program::beside;
 use http_load::Settings;
 use load::recorder::{GOODPUT, OK};
-use mock_llm::{Listener, Pattern, Server};
-use tokio::runtime::Runtime;
 
-use super::{PATIENCE, settings};
+use super::{LONG, settings};
+use crate::program::PROGRAM;
 use crate::scenarios::{adds_up, errors, failed, put, put_with, users};
 
-/// Starts a model that lives as long as the test; returns its URL.
-fn model() -> String {
-    let settings = mock_llm::Settings {
-        tokens: 4,
-        delay: Duration::from_millis(1),
-        pattern: Pattern::Plain,
-        key: None,
-    };
-    let (send, listening) = mpsc::channel();
-    thread::spawn(move || {
-        Runtime::new().unwrap().block_on(async {
-            let listener = Listener::tcp("127.0.0.1:0".parse().unwrap()).await.unwrap();
-            send.send(listener.base()).unwrap();
-            Server::new(settings)
-                .run(listener, std::future::pending())
-                .await;
-        });
-    });
-    format!("{}/v1/chat/completions", listening.recv().unwrap())
+/// A model, which ends with the test.
+struct Model {
+    child: Child,
+    url: String,
+}
+
+impl Model {
+    /// Starts a model; `None` if its program was not built.
+    fn start() -> Option<Self> {
+        let [program] = beside(PROGRAM, ["mock-llm"])?;
+        let mut command = Command::new(program);
+        command.args(["--listen", "127.0.0.1:0", "--tokens", "4", "--delay", "1ms"]);
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let (stdout, mut base) = (child.stdout.take().unwrap(), String::new());
+        BufReader::new(stdout).read_line(&mut base).unwrap();
+        let base = &base[base.find("http").expect("it prints its address")..];
+        let url = format!("{}/v1/chat/completions", base.trim());
+        Some(Self { child, url })
+    }
+}
+
+impl Drop for Model {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
 }
 
 /// Returns the settings of requests for a stream with a pattern.
@@ -45,7 +52,9 @@ fn request(pattern: &str) -> Settings {
 
 #[test]
 fn each_pattern_of_a_model_has_its_outcome() {
-    let url = model();
+    let Some(model) = Model::start() else {
+        return;
+    };
     for (pattern, outcome) in [
         ("plain", "ended_done"),
         ("unicode", "ended_done"),
@@ -67,7 +76,7 @@ fn each_pattern_of_a_model_has_its_outcome() {
         for http2 in [false, true] {
             let (timeout, streams) = match outcome {
                 "timeout" | "timeout_idle" => (Duration::from_millis(200), 1),
-                _ => (PATIENCE, 3),
+                _ => (LONG, 3),
             };
             let settings = Settings {
                 http2,
@@ -75,7 +84,7 @@ fn each_pattern_of_a_model_has_its_outcome() {
                 timeout,
                 ..request(pattern)
             };
-            let tally = put(settings, users(1, streams), &url);
+            let tally = put(settings, users(1, streams), &model.url);
             let shown = format!(
                 "{pattern}, {http2}: {:?} {:?}",
                 tally.counts,
@@ -99,14 +108,16 @@ fn each_pattern_of_a_model_has_its_outcome() {
 
 #[test]
 fn goodput_counts_streams_whose_first_record_and_gaps_meet_the_objectives() {
-    let url = model();
+    let Some(model) = Model::start() else {
+        return;
+    };
     for (objectives, met) in [
         (&["first_event < 60s", "gap < 60s"][..], 3),
         (&["first_event < 1us"], 0),
         // Contents are 1 ms apart: not all gaps of a stream are so short.
         (&["gap < 1us", "first_event < 60s"], 0),
     ] {
-        let tally = put_with(request("plain"), users(1, 3), &url, objectives);
+        let tally = put_with(request("plain"), users(1, 3), &model.url, objectives);
         assert_eq!(tally.counted(GOODPUT), met, "{objectives:?}");
         let values = |series| tally.series().find(|(name, _)| *name == series).unwrap().1;
         assert_eq!((tally.counted(OK), values("first_event").len()), (3, 3));
