@@ -40,7 +40,7 @@ pub struct Times {
     last: i64,
     /// Its resolution, nanoseconds.
     step: i64,
-    /// Requests with a time before that of an earlier line, and the longest such time, nanoseconds.
+    /// Requests whose time is before an earlier line's, and the longest time between both, nanoseconds.
     pub late: u64,
     /// See `late`.
     pub late_ns: i64,

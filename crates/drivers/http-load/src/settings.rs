@@ -135,8 +135,8 @@ pub struct Settings {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rows: Option<PathBuf>,
     /// Send the requests of a log at its times: an access log of nginx or Apache (common or combined format), or CSV or
-    /// JSON lines with `time` (seconds since 1970 or RFC 3339) and `path`. Its columns are those of --rows. Only requests
-    /// with the --method are sent
+    /// JSON lines with `time` (seconds since 1970 or RFC 3339) and `path`. Its columns are used like the ones of
+    /// --rows. Only requests with the --method are sent
     #[arg(long, help_heading = REQUESTS, value_name = "LOG", conflicts_with = "rows")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replay: Option<PathBuf>,

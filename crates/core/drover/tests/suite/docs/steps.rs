@@ -74,7 +74,7 @@ fn a_reader_of_the_page_adds_a_daemon() {
 #[test]
 fn a_reader_of_the_page_describes_people() {
     if programs::are_built(&["http-load"]) {
-        assert_eq!(follow(&Page::of_book("drivers/realistic.md")), 1);
+        assert_eq!(follow(&Page::of_book("drivers/realistic.md")), 2);
     }
 }
 
