@@ -229,7 +229,6 @@ impl DriverCli for HttpLoad {
             .next()
             .filter(|first| paths.all(|path| path == *first));
         plan.driver.path = plan.driver.path.take().or(path);
-        plan.driver.choose_engine();
         Ok(())
     }
 

@@ -33,9 +33,8 @@ const RESPONSES: &str = "Responses";
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
-    /// Choose the HTTP implementation: wire, which costs less CPU, or the library hyper. auto is wire, but for requests over
-    /// HTTP/2 that differ between operations by more than {id}
-    #[arg(long, help_heading = CONNECTIONS, value_enum, default_value = "auto")]
+    /// Choose the HTTP implementation: wire, or, for a second opinion, the library hyper, which costs more CPU
+    #[arg(long, help_heading = CONNECTIONS, value_enum, default_value = "wire")]
     pub engine: Engine,
     /// Number of connections for the groups with a rate, opened before they are needed.
     #[arg(skip = 100_u64)]
@@ -210,12 +209,12 @@ pub struct Settings {
 )]
 #[serde(rename_all = "lowercase")]
 pub enum Engine {
-    /// The cheapest engine that supports the settings.
+    /// The driver's own event loop: HTTP/1.1 and HTTP/2, with and without TLS.
     #[default]
-    Auto,
-    /// The driver's own event loop: HTTP/1.1, and one request over HTTP/2, with and without TLS.
+    #[serde(alias = "auto")]
+    #[value(alias = "auto")]
     Wire,
-    /// The hyper library: HTTP/1.1 and HTTP/2, with and without TLS.
+    /// The hyper library, for requests that differ only in numbers.
     Hyper,
 }
 
@@ -267,23 +266,6 @@ impl Settings {
             version: self.tls_version,
             full_handshakes: self.tls_full_handshakes,
         }
-    }
-
-    /// Chooses the cheapest engine that supports the settings, unless one is named.
-    pub(crate) fn choose_engine(&mut self) {
-        if self.engine == Engine::Auto {
-            self.engine = if self.http2 && self.differs_by_client() {
-                Engine::Hyper
-            } else {
-                Engine::Wire
-            };
-        }
-    }
-
-    /// Returns true if clients do not send one request again and again.
-    pub(crate) fn differs_by_client(&self) -> bool {
-        let is_one = self.requests.is_empty() && self.setup.is_none() && self.rows.is_none();
-        !is_one || self.cookies || self.think.is_some()
     }
 
     /// Describes the plan in one sentence. The sentence does not name the daemon: runs of one plan against several

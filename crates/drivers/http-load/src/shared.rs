@@ -98,12 +98,11 @@ impl ExpectedContent {
 impl Shared {
     /// Prepares the load of a plan on a target, and chooses the engine.
     pub(crate) fn new(plan: &Plan<Settings>, target: &Target) -> Result<Self, Invalid> {
-        let mut settings = plan.driver.clone();
+        let settings = plan.driver.clone();
         let mut servers = Vec::new();
         for address in &target.addresses {
             servers.extend(servers_at(address, &settings.connect_to)?);
         }
-        settings.choose_engine();
         let mut mix = Mix::new(plan)?;
         let requests = servers.iter();
         let requests = requests.map(|server| mix.requests_to(server, &settings.requests));

@@ -21,13 +21,12 @@ use load::slots::Id;
 use tls_client::TlsClient;
 
 use crate::content::{Checksum, ResponseSink};
-use crate::http2::RequestBlocks;
+use crate::http2::{OwnPart, RequestBlocks, Table};
 use crate::outcome::{self, count};
 use crate::roles::checks::ResponseCapture;
 use crate::roles::clients::{self, Clients, ConnectionState, EndedConnection, Retry};
 use crate::roles::operation::connection_of;
 use crate::roles::source::RequestBytes;
-use crate::settings::Settings;
 use crate::shared::Shared;
 use crate::spec::{BLOCKED, SENDING};
 use crate::tls;
@@ -41,21 +40,32 @@ mod streams;
 use connection::Connection;
 use delay::BatchDelay;
 
-/// The TLS of a server, and the requests of HTTP/2 to it.
+/// The TLS of a server, and the requests of HTTP/2 to it by their index in the plan.
 #[derive(Debug)]
 pub(crate) struct Prepared {
     tls: Option<TlsClient>,
-    blocks: Option<RequestBlocks>,
+    blocks: Vec<RequestBlocks>,
 }
 
 impl Prepared {
     /// Prepares the requests to a server.
-    pub(crate) fn new(settings: &Settings, server: &ServerUrl) -> Result<Self, Invalid> {
-        let blocks = || RequestBlocks::new(settings, server);
+    pub(crate) fn new(shared: &Shared, server: &ServerUrl) -> Result<Self, Invalid> {
+        let (settings, mix) = (&shared.settings, &shared.mix);
+        let requests = mix.requests.iter().filter(|_| settings.http2);
+        let blocks =
+            requests.map(|request| RequestBlocks::new(&request.settings, server, &mix.names));
         Ok(Self {
             tls: tls::client(server, settings)?,
-            blocks: settings.http2.then(blocks).transpose()?,
+            blocks: blocks.collect::<Result<_, _>>()?,
         })
+    }
+
+    /// Returns the state of a new connection's table: the blocks of several requests do not share one.
+    fn table(&self) -> Table {
+        match self.blocks.as_slice() {
+            [_] => Table::Empty,
+            _ => Table::Unused,
+        }
     }
 }
 
@@ -80,6 +90,8 @@ struct WireWorker<'a> {
     idle: VecDeque<Id>,
     /// Connections with requests to send after all responses are read (`batch`).
     outbox: Vec<Id>,
+    /// Buffer for requests of HTTP/2.
+    own: OwnPart,
     delay: BatchDelay,
     timeout_ns: u64,
     connect_timeout_ns: u64,
@@ -93,6 +105,7 @@ impl<'a> WireWorker<'a> {
             sources: Sources::new(shared.sources.clone(), state.share),
             idle: VecDeque::new(),
             outbox: Vec::new(),
+            own: OwnPart::default(),
             delay: BatchDelay::new(settings.batch),
             timeout_ns: settings.timeout.as_nanos() as u64,
             connect_timeout_ns: settings.connect_timeout.as_nanos() as u64,

@@ -223,12 +223,7 @@ impl<'a> Clients<'a> {
         state: &mut LoopState<Retry>,
     ) -> Option<PendingConnect> {
         let operation = self.resume(retry, state)?;
-        Some(self.reconnect(operation, retry.owner.index))
-    }
-
-    /// Returns a new connection of a client for an operation that has begun.
-    pub(crate) fn reconnect(&mut self, operation: Operation, index: u32) -> PendingConnect {
-        self.connect(Some(operation), index)
+        Some(self.connect(Some(operation), retry.owner.index))
     }
 
     /// Returns the operation of a client that goes on; `None` if it leaves. After a think time it counts from the end of

@@ -12,6 +12,7 @@ mod divided;
 mod engines;
 mod flame_graphs;
 mod frames;
+mod front;
 mod goaway;
 mod held;
 mod http2_answers;

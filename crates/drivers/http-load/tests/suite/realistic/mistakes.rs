@@ -153,6 +153,7 @@ fn a_wrong_option_or_file_is_refused_with_the_remedy() {
     );
     let unknown = call(&[]);
     let think = call(&["--rows", "good.csv", "-R", "5", "--think", "1s"]);
+    let hyper = call(&["--rows", "good.csv", "--engine", "hyper"]);
     let pipeline = call(&["--rows", "good.csv", "--pipeline", "2", "--think", "1s"]);
     check(
         PROGRAM,
@@ -173,6 +174,7 @@ fn a_wrong_option_or_file_is_refused_with_the_remedy() {
                 &unknown,
                 &["driver.path", "`{{a}}` names nothing", "--rows"],
             ),
+            refused(&hyper, &["driver.engine (--engine)", "--engine wire"]),
             refused(&think, &["driver.think (--think)", "leave it out"]),
             refused(
                 &pipeline,
