@@ -55,6 +55,9 @@ pub(crate) mod count {
         REDIRECTS = CounterSpec::new("redirects", "redirects", Detail);
         /// Failed connection attempts that were not made for a particular request.
         UNCONNECTED = CounterSpec::new("unconnected", "unconnected", Detail);
+        /// Time that responses, including the warm-up's, waited to be read together, all added up; estimated as half of each
+        /// sleep before a poll.
+        BATCHED_MS = CounterSpec::in_milliseconds("batched_ms", "batched ms", Detail);
         /// Responses whose body was compared with the body of the responses before the run, or with the named one.
         COMPARED = CounterSpec::new("bodies_compared", "bodies_compared", Detail);
     }

@@ -117,8 +117,8 @@ pub struct Settings {
     #[arg(long, help_heading = "Load", value_name = "TIME", value_parser = ThinkTime::parse_typed)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub think: Option<ThinkTime>,
-    /// Read all responses that have arrived before sending the next requests: more throughput, slightly later requests
-    #[arg(long, help_heading = CONNECTIONS)]
+    /// Reads all responses that have arrived before it sends the next requests, in a closed loop without think time.
+    #[arg(skip = true)]
     pub batch: bool,
     /// Set the request method
     #[arg(long, alias = "request", short_alias = 'X', short, help_heading = REQUESTS, value_name = "METHOD", default_value = "GET")]

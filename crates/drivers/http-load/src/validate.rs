@@ -91,10 +91,6 @@ impl Settings {
             let problem = "the hyper engine cannot pipeline, and HTTP/2 has --streams instead: use --engine wire without --http2, or --streams";
             return Err(Invalid::setting("pipeline", problem));
         }
-        if self.batch && by_hyper {
-            let problem = "the hyper engine cannot batch: leave it out, or use --engine wire";
-            return Err(Invalid::setting("batch", problem));
-        }
         Ok(())
     }
 

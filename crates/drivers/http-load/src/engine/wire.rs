@@ -76,6 +76,13 @@ pub(crate) fn work(shared: &Shared, prepared: &[Prepared], worker: Worker) -> an
     event_loop::run(worker, cx)
 }
 
+/// Returns true if a worker reads all responses that have arrived before it sends the next requests: in a closed loop without
+/// pauses, where responses are what it waits for.
+fn batches(shared: &Shared) -> bool {
+    let settings = &shared.settings;
+    settings.batch && settings.think.is_none() && shared.closed.iter().all(|closed| *closed)
+}
+
 /// The context that the loop passes to the engine.
 type Cx<'a> = Context<WireWorker<'a>>;
 
@@ -106,7 +113,7 @@ impl<'a> WireWorker<'a> {
             idle: VecDeque::new(),
             outbox: Vec::new(),
             own: OwnPart::default(),
-            delay: BatchDelay::new(settings.batch),
+            delay: BatchDelay::new(batches(shared)),
             timeout_ns: settings.timeout.as_nanos() as u64,
             connect_timeout_ns: settings.connect_timeout.as_nanos() as u64,
             shared,
@@ -197,16 +204,24 @@ impl Handler for WireWorker<'_> {
         let mut outbox = std::mem::take(&mut self.outbox);
         outbox.drain(..).for_each(|id| self.send(id, cx));
         self.outbox = outbox;
+        if cx.state.is_second_over() {
+            self.count_batched(cx);
+        }
         self.clients.turn(&mut cx.state)?;
         Ok(next_connect)
     }
 
-    fn before_wait(&mut self, until: u64, cx: &mut Context<Self>) {
-        self.delay.sleep(until, cx.state.now);
+    fn before_wait(&mut self, until: u64, _: &mut Context<Self>) {
+        if self.delay.is_on {
+            self.delay.sleep(self.clients.open(), until, clock::now());
+        }
     }
 
-    fn after_wait(&mut self, events: usize, _: &mut Context<Self>) {
-        self.delay.adjust(events as u64, self.clients.open());
+    fn after_wait(&mut self, _events: usize, _: &mut Context<Self>) {
+        if self.delay.is_on {
+            self.delay
+                .polled(self.clients.ended_operations(), clock::now());
+        }
     }
 
     fn is_idle(&self, cx: &Context<Self>) -> bool {
@@ -219,15 +234,23 @@ impl Handler for WireWorker<'_> {
         for connection in open.filter(|connection| connection.state == ConnectionState::Idle) {
             responses::count_unread(connection, &mut cx.buffer, &cx.state.record);
         }
+        self.count_batched(cx);
         self.clients.give_up(&cx.state.record);
         Ok(())
     }
 }
 
 impl<'a> WireWorker<'a> {
+    fn count_batched(&mut self, cx: &Cx<'a>) {
+        if self.delay.is_on {
+            let ms = self.delay.take_waited_ms();
+            cx.state.record.count(count::BATCHED_MS, ms);
+        }
+    }
+
     /// Sends a connection's requests, or queues it until all responses are read.
     fn queue_send(&mut self, id: Id, cx: &mut Cx<'a>) {
-        if self.shared.settings.batch {
+        if self.delay.is_on {
             self.outbox.push(id)
         } else {
             self.send(id, cx)

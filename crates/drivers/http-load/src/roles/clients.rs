@@ -91,6 +91,8 @@ pub(crate) struct Clients<'a> {
     /// Operations in progress, including the warm-up's, and how many of them count.
     open: u64,
     counted: u64,
+    /// Number of operations that have ended.
+    ended: u64,
     /// Open connections, and pending attempts.
     established: u64,
     connecting: u64,
@@ -111,6 +113,7 @@ impl<'a> Clients<'a> {
             waiting: VecDeque::new(),
             open: 0,
             counted: 0,
+            ended: 0,
             established: 0,
             connecting: 0,
             timeout_ns: shared.settings.timeout.as_nanos() as u64,
@@ -120,6 +123,10 @@ impl<'a> Clients<'a> {
 
     pub(crate) fn open(&self) -> u64 {
         self.open
+    }
+
+    pub(crate) fn ended_operations(&self) -> u64 {
+        self.ended
     }
 
     /// Returns false if new clients must wait until earlier ones are answered, or if an operation with a deadline would
@@ -413,6 +420,7 @@ impl<'a> Clients<'a> {
 
     fn close(&mut self, operation: &Operation) {
         self.open -= 1;
+        self.ended += 1;
         self.counted -= u64::from(operation.counted);
     }
 
