@@ -130,6 +130,7 @@ impl Driver for HttpLoad {
                 "{variable} is set and not used: requests go to the server itself"
             ));
         }
+        shared.unused.iter().for_each(|note| output::note(note));
         let mut client = FirstClient::new(shared);
         shared.set_values(client.set_up()?);
         let answer = client.check()?.map(Into::into);

@@ -38,8 +38,20 @@ pub(crate) fn findings(total: &Tally) -> Findings {
         ),
         hint: "opening connections is a part of what was measured: raise the server's limit of requests per connection, or plan for it with --no-keep-alive".to_owned(),
     });
+    let addresses = total.counted(count::ADDRESSES);
+    let spreads = (addresses > 0).then(|| Warning {
+        kind: Kind::Audit,
+        severity: Severity::Note,
+        message: format!(
+            "connections went to {addresses} addresses in turn, as the name has several"
+        ),
+        hint: "to load one of them, write it in the URL, or name it with --connect-to".to_owned(),
+    });
     Findings {
-        warnings: [differs, varies, closes].into_iter().flatten().collect(),
+        warnings: [differs, varies, closes, spreads]
+            .into_iter()
+            .flatten()
+            .collect(),
         ..Findings::default()
     }
 }

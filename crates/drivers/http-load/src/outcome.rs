@@ -58,6 +58,8 @@ pub(crate) mod count {
         /// Time that responses, including the warm-up's, waited to be read together, all added up; estimated as half of each
         /// sleep before a poll.
         BATCHED_MS = CounterSpec::in_milliseconds("batched_ms", "batched ms", Detail);
+        /// Addresses that the connections go to in turn, if a name has several.
+        ADDRESSES = CounterSpec::new("addresses", "addresses", Detail);
         /// Responses whose body was compared with the body of the responses before the run, or with the named one.
         COMPARED = CounterSpec::new("bodies_compared", "bodies_compared", Detail);
     }

@@ -98,6 +98,7 @@ pub(crate) struct Clients<'a> {
     connecting: u64,
     timeout_ns: u64,
     think: Option<ThinkTime>,
+    is_first_worker: bool,
 }
 
 impl<'a> Clients<'a> {
@@ -118,6 +119,7 @@ impl<'a> Clients<'a> {
             connecting: 0,
             timeout_ns: shared.settings.timeout.as_nanos() as u64,
             think: shared.settings.think,
+            is_first_worker: share.index == 0,
         }
     }
 
@@ -343,6 +345,9 @@ impl<'a> Clients<'a> {
     /// with another one; an operation that waits may [have room](Self::connect_waiting) now.
     pub(crate) fn ended(&mut self, connection: EndedConnection, state: &mut LoopState<Retry>) {
         self.left(connection.state, state);
+        if connection.state == ConnectionState::Connecting {
+            self.shared.log_unconnected(connection.owner.index);
+        }
         let now = clock::now();
         match (connection.owner.pool, connection.state) {
             (true, ConnectionState::Connecting) => {
@@ -450,6 +455,9 @@ impl<'a> Clients<'a> {
     pub(crate) fn give_up(&mut self, record: &Recorder) {
         // Makes the result report 0 if there were none.
         record.count(count::EXCESS, 0);
+        if self.is_first_worker && self.shared.are_spread {
+            record.count(count::ADDRESSES, self.shared.servers.len() as u64);
+        }
         self.counters.flush(record);
         record.unfinished_many(self.counted);
     }
