@@ -133,7 +133,7 @@ fn check(server: &ServerUrl, http2: bool) -> anyhow::Result<Vec<Sample>> {
 }
 
 fn fetch_file(server: &ServerUrl, http2: bool, method: &str, path: &str) -> anyhow::Result<Sample> {
-    let mut settings = Settings {
+    let settings = Settings {
         method: method.to_owned(),
         path: Some(path.to_owned()),
         http2,
@@ -141,7 +141,6 @@ fn fetch_file(server: &ServerUrl, http2: bool, method: &str, path: &str) -> anyh
         tls_insecure: true,
         ..Settings::default()
     };
-    settings.choose_engine();
     let names = Names::default();
     let requests = Requests::new(&settings, server, &names)?;
     let values = (Values::from_number(0), Cookies::NONE);

@@ -233,7 +233,6 @@ impl DriverCli for HttpLoad {
             plan.driver.path = plan.driver.path.take().or(path);
         }
         replay::complete(plan)?;
-        plan.driver.choose_engine();
         Ok(())
     }
 

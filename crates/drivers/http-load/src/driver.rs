@@ -127,15 +127,11 @@ impl Driver for HttpLoad {
         let (settings, servers) = (&shared.settings, shared.servers.iter());
         let engine = match settings.engine {
             Engine::Hyper => {
-                let (requests, names) = (&shared.mix.requests, &shared.mix.names);
-                let servers = servers.map(|server| {
-                    let each = requests.iter().map(|request| &request.settings);
-                    hyper::Prepared::new(settings, each, server, names)
-                });
+                let servers = servers.map(|server| hyper::Prepared::new(settings, server));
                 Prepared::Hyper(servers.collect::<Result<_, _>>()?)
             }
-            _ => {
-                let servers = servers.map(|server| wire::Prepared::new(settings, server));
+            Engine::Wire => {
+                let servers = servers.map(|server| wire::Prepared::new(&shared, server));
                 Prepared::Wire(servers.collect::<Result<_, _>>()?)
             }
         };
@@ -153,6 +149,7 @@ impl Driver for HttpLoad {
         if let (Some(rows), Some(replay)) = (&shared.mix.rows, &shared.mix.replay) {
             replay::note(rows, replay, &shared.settings.method);
         }
+        shared.unused.iter().for_each(|note| output::note(note));
         let mut client = FirstClient::new(shared);
         shared.set_values(client.set_up()?);
         // Of a stream only the beginning was read.

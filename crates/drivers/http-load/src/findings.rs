@@ -65,8 +65,17 @@ pub(crate) fn findings(total: &Tally) -> Findings {
         let hint = "a stream without the end marker that others have may have been cut: look for the reason in the server's log";
         Warning::content_differs(&text, hint)
     });
+    let addresses = total.counted(count::ADDRESSES);
+    let spreads = (addresses > 0).then(|| Warning {
+        kind: Kind::Audit,
+        severity: Severity::Note,
+        message: format!(
+            "connections went to {addresses} addresses in turn, as the name has several"
+        ),
+        hint: "to load one of them, write it in the URL, or name it with --connect-to".to_owned(),
+    });
     Findings {
-        warnings: [differs, varies, closes, waits, ends]
+        warnings: [differs, varies, closes, waits, ends, spreads]
             .into_iter()
             .flatten()
             .collect(),

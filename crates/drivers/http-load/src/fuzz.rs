@@ -1,6 +1,9 @@
 //! Fuzz target: the frames of a server of HTTP/2.
 
-use crate::http2::{Connection, Event, Fault, RequestBlocks, Sink};
+use traffic::{Names, Values};
+
+use crate::http2::{Connection, Event, Fault, OwnPart, RequestBlocks, Sink, Table};
+use crate::roles::cookies::Cookies;
 use crate::settings::Settings;
 use crate::shared::parse_url;
 
@@ -51,9 +54,11 @@ struct Seen {
 }
 
 fn read<'a>(blocks: &RequestBlocks, pieces: impl Iterator<Item = &'a [u8]>) -> Seen {
-    let mut connection = Connection::new(false);
+    let mut connection = Connection::new(Table::Empty);
     for number in 0..3 {
-        connection.open(Parts::new(), blocks, number, None);
+        let mut own = OwnPart::default();
+        blocks.write(Values::from_number(number), Cookies::NONE, None, &mut own);
+        connection.open(Parts::new(), blocks, &own);
     }
     let mut events = Vec::new();
     for mut piece in [SETTINGS].into_iter().chain(pieces) {
@@ -96,7 +101,8 @@ pub fn http2(input: &[u8]) {
         return;
     };
     let server = parse_url("http://127.0.0.1:80/").expect("the URL is right");
-    let blocks = RequestBlocks::new(&Settings::default(), &server).expect("the settings are right");
+    let blocks = RequestBlocks::new(&Settings::default(), &server, &Names::default())
+        .expect("the settings are right");
     let whole = read(&blocks, [stream].into_iter());
     assert_eq!(read(&blocks, stream.chunks(usize::from(size) + 1)), whole);
 }

@@ -19,12 +19,14 @@ mod streams;
 #[cfg(test)]
 mod tests;
 
+use bytes::Bytes;
+
 use self::frame::{FrameHead, code, kind, setting};
 use self::hpack::Decoder;
 use self::response::OpenBlock;
 use self::streams::Streams;
 
-pub(crate) use self::blocks::{RequestBlocks, Table};
+pub(crate) use self::blocks::{OwnPart, RequestBlocks, Table};
 pub(crate) use self::frame::Fault;
 
 /// The beginning of a connection (§3.4).
@@ -108,13 +110,12 @@ pub(crate) struct Connection<T> {
     block: Option<Box<OpenBlock>>,
     decoder: Decoder,
     streams: Streams<T>,
-    /// The streams whose request bodies are not sent, and may go on.
-    uploads: Vec<u32>,
+    /// The rest of the bodies of requests that are not sent, by stream.
+    uploads: Vec<(u32, Bytes)>,
     /// The number of the next stream.
     next: u32,
     /// The highest stream that the server serves, after a GOAWAY.
     last: Option<u32>,
-    is_head: bool,
     has_settings: bool,
     /// True once a stream was given up that the server may still serve.
     has_reset: bool,
@@ -130,9 +131,9 @@ pub(crate) struct Connection<T> {
 }
 
 impl<T> Connection<T> {
-    /// Creates a connection whose first bytes are to be sent. With `is_head` all requests are `HEAD`, whose responses
-    /// have no body.
-    pub(crate) fn new(is_head: bool) -> Self {
+    /// Creates a connection whose first bytes are to be sent. With a table that is unused, its requests may be of several
+    /// blocks.
+    pub(crate) fn new(table: Table) -> Self {
         let mut out = PREFACE.to_vec();
         let settings = [
             (setting::ENABLE_PUSH, 0),
@@ -159,10 +160,9 @@ impl<T> Connection<T> {
             uploads: Vec::new(),
             next: 1,
             last: None,
-            is_head,
             has_settings: false,
             has_reset: false,
-            table: Table::Empty,
+            table,
             most_streams: INITIAL_STREAMS,
             initial_window: INITIAL_WINDOW.into(),
             window: INITIAL_WINDOW.into(),
@@ -246,7 +246,7 @@ impl<T> Connection<T> {
 
     fn reset(&mut self, id: u32, code: u32) -> Option<T> {
         let stream = self.streams.remove(id)?;
-        self.uploads.retain(|upload| *upload != id);
+        self.end_upload(id);
         self.has_reset = true;
         frame::put_number(&mut self.out, kind::RST_STREAM, id, code);
         Some(stream.item)

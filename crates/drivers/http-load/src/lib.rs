@@ -28,7 +28,7 @@ mod tls;
 mod validate;
 
 pub use driver::HttpLoad;
-pub use exchange::Exchange;
+pub use exchange::{Exchange, Http2Exchange};
 pub use settings::{Engine, Order, PlannedRequest, Settings};
 
 /// Runs the program; `version` is what `--version` prints. It is compiled here, and not in the program, so that generic

@@ -71,8 +71,7 @@ impl Mix {
     /// # Errors
     /// A group that sends nothing, an unknown group, a name that can't be one of a series, or a file that can't be read.
     pub(crate) fn new(plan: &Plan<Settings>) -> Result<Self, Invalid> {
-        let settings = &mut plan.driver.clone();
-        settings.choose_engine();
+        let settings = &plan.driver;
         let rows = settings.rows.as_deref();
         let rows = rows.map(|path| Rows::open(ROWS, &find_plan(path)));
         let mut rows = rows.transpose()?;

@@ -72,6 +72,11 @@ pub(crate) mod count {
         /// Successful streams without `[DONE]` that ended when the server closed the connection: nothing tells a whole one
         /// from one that was cut.
         ENDED_CLOSE = CounterSpec::new("ended_close", "ended by close", Detail);
+        /// Time that responses, including the warm-up's, waited to be read together, all added up; estimated as half of each
+        /// sleep before a poll.
+        BATCHED_MS = CounterSpec::in_milliseconds("batched_ms", "batched ms", Detail);
+        /// Addresses that the connections go to in turn, if a name has several.
+        ADDRESSES = CounterSpec::new("addresses", "addresses", Detail);
         /// Responses whose body was compared with the body of the responses before the run, or with the named one.
         COMPARED = CounterSpec::new("bodies_compared", "bodies_compared", Detail);
     }

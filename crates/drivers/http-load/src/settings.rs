@@ -33,9 +33,8 @@ const RESPONSES: &str = "Responses";
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
-    /// Choose the HTTP implementation: wire, which costs less CPU, or the library hyper. auto is wire, but for requests over
-    /// HTTP/2 that differ between operations by more than {id}
-    #[arg(long, help_heading = CONNECTIONS, value_enum, default_value = "auto")]
+    /// Choose the HTTP implementation: wire, or, for a second opinion, the library hyper, which costs more CPU
+    #[arg(long, help_heading = CONNECTIONS, value_enum, default_value = "wire")]
     pub engine: Engine,
     /// Number of connections for the groups with a rate, opened before they are needed.
     #[arg(skip = 100_u64)]
@@ -118,8 +117,8 @@ pub struct Settings {
     #[arg(long, help_heading = "Load", value_name = "TIME", value_parser = ThinkTime::parse_typed)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub think: Option<ThinkTime>,
-    /// Read all responses that have arrived before sending the next requests: more throughput, slightly later requests
-    #[arg(long, help_heading = CONNECTIONS)]
+    /// Reads all responses that have arrived before it sends the next requests, in a closed loop without think time.
+    #[arg(skip = true)]
     pub batch: bool,
     /// Set the request method
     #[arg(long, alias = "request", short_alias = 'X', short, help_heading = REQUESTS, value_name = "METHOD", default_value = "GET")]
@@ -229,12 +228,12 @@ pub struct Settings {
 )]
 #[serde(rename_all = "lowercase")]
 pub enum Engine {
-    /// The cheapest engine that supports the settings.
+    /// The driver's own event loop: HTTP/1.1 and HTTP/2, with and without TLS.
     #[default]
-    Auto,
-    /// The driver's own event loop: HTTP/1.1, and one request over HTTP/2, with and without TLS.
+    #[serde(alias = "auto")]
+    #[value(alias = "auto")]
     Wire,
-    /// The hyper library: HTTP/1.1 and HTTP/2, with and without TLS.
+    /// The hyper library, for requests that differ only in numbers.
     Hyper,
 }
 
@@ -294,24 +293,6 @@ impl Settings {
             version: self.tls_version,
             full_handshakes: self.tls_full_handshakes,
         }
-    }
-
-    /// Chooses the cheapest engine that supports the settings, unless one is named.
-    pub(crate) fn choose_engine(&mut self) {
-        if self.engine == Engine::Auto {
-            self.engine = if self.http2 && self.differs_by_client() {
-                Engine::Hyper
-            } else {
-                Engine::Wire
-            };
-        }
-    }
-
-    /// Returns true if clients do not send one request again and again.
-    pub(crate) fn differs_by_client(&self) -> bool {
-        let is_one = self.requests.is_empty() && self.setup.is_none();
-        let is_one = is_one && self.rows.is_none() && self.replay.is_none();
-        !is_one || self.cookies || self.think.is_some()
     }
 
     /// Describes the plan in one sentence. The sentence does not name the daemon: runs of one plan against several

@@ -3,7 +3,7 @@
 
 use std::time::SystemTime;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, bail, ensure};
 use load::plan::Invalid;
 use load::schedule::Share;
 use traffic::{RowReader, Values};
@@ -87,7 +87,7 @@ impl<'a> FirstClient<'a> {
             giver.map_or(Ok(()), |giver| self.check_request(giver))?;
         }
         let (request, content) = (&shared.mix.requests[index], &shared.contents[index]);
-        let mut first = None::<Sample>;
+        let (mut first, mut are_alike) = (None::<Sample>, true);
         for server in 0..shared.servers.len() {
             let requests = &shared.requests_to(server)[index];
             let answer = self.fetch(request, requests, server).and_then(|fetched| {
@@ -98,7 +98,7 @@ impl<'a> FirstClient<'a> {
                 }
                 // The content of a stream may differ.
                 if let Some(first) = first.as_ref().filter(|_| !request.settings.events) {
-                    first.compare(sample)?;
+                    are_alike &= self.compare(number, first, sample, server)?;
                 }
                 self.learn(request, &fetched)?;
                 Ok(fetched.sample)
@@ -110,9 +110,34 @@ impl<'a> FirstClient<'a> {
         }
         let first = first.context("there is no server")?;
         let _ = content.has_expected_length(first.length);
-        self.learn_content(number, &first)?;
+        if are_alike {
+            self.learn_content(number, &first)?;
+        }
         self.answers[index] = Some(first);
         Ok(())
+    }
+
+    /// Compares the answer of a server with the first one's. Other addresses of one URL may have other content, as one
+    /// server may at another time; then returns false.
+    fn compare(
+        &self,
+        number: u16,
+        first: &Sample,
+        sample: &Sample,
+        server: usize,
+    ) -> anyhow::Result<bool> {
+        let [one, other] = [0, server].map(|server| &self.shared.servers[server].authority);
+        let may_differ = !self.shared.contents[usize::from(number)].has_one_length();
+        if one == other && first.status == sample.status {
+            let (one, other) = (first.length, sample.length);
+            ensure!(
+                one == other || may_differ,
+                "the same request returned {one} and {other} bytes from two addresses: {ANY_LENGTH}"
+            );
+            return Ok(first == sample);
+        }
+        first.compare(sample)?;
+        Ok(true)
     }
 
     fn fetch(

@@ -33,6 +33,9 @@ pub(crate) struct Shared {
     /// The connections of the groups with a rate.
     pub(crate) pool: PoolConfig,
     pub(crate) servers: Vec<ServerUrl>,
+    /// True if a name has several addresses, and messages about those that are not used.
+    pub(crate) are_spread: bool,
+    pub(crate) unused: Vec<String>,
     /// The requests of the plan, and the columns of rows that they use.
     pub(crate) mix: Mix,
     /// True if the plan names no requests, so that there is one, which takes no values: the hot loop then costs no more than
@@ -103,12 +106,16 @@ impl ExpectedContent {
 impl Shared {
     /// Prepares the load of a plan on a target, and chooses the engine.
     pub(crate) fn new(plan: &Plan<Settings>, target: &Target) -> Result<Self, Invalid> {
-        let mut settings = plan.driver.clone();
-        let mut servers = Vec::new();
+        let settings = plan.driver.clone();
+        let mut servers = Servers::default();
         for address in &target.addresses {
-            servers.extend(servers_at(address, &settings.connect_to)?);
+            servers.add(address, &settings.connect_to)?;
         }
-        settings.choose_engine();
+        let Servers {
+            all: servers,
+            are_spread,
+            unused,
+        } = servers;
         let mut mix = Mix::new(plan)?;
         let requests = servers.iter();
         let requests = requests.map(|server| mix.requests_to(server, &settings.requests));
@@ -148,6 +155,8 @@ impl Shared {
             checks,
             scan: RecordScan::default(),
             servers,
+            are_spread,
+            unused,
             requests,
             logged: Once::new(),
             has_lengths: contents.iter().any(ExpectedContent::has_one_length),
@@ -259,6 +268,17 @@ impl Shared {
             .call_once(|| output::note(&format!("error: {why}")));
     }
 
+    /// Says which of several addresses a connection could not be opened to, once per run.
+    pub(crate) fn log_unconnected(&self, index: u32) {
+        let count = self.servers.len();
+        if count > 1 {
+            let peer = &self.servers[self.server_of(index)].peer;
+            self.log_once(&format!(
+                "no connection to {peer}, one of {count} addresses"
+            ));
+        }
+    }
+
     pub(crate) fn is_head(&self, request: u16) -> bool {
         self.requests[0][usize::from(request)].is_head
     }
@@ -269,32 +289,65 @@ impl Shared {
     }
 }
 
-/// Returns the servers at an address: one, or one for each address to connect to instead.
-fn servers_at(address: &Address, connect_to: &[String]) -> Result<Vec<ServerUrl>, Invalid> {
-    let url = match address {
-        Address::Url(url) if !connect_to.is_empty() => {
-            let servers = connect_to.iter().map(|to| {
-                ServerUrl::parse_with(url, SCHEMES, REMEDY, |_, port| resolve_as(to, port))
-            });
-            return servers.collect();
-        }
-        Address::Url(url) => url.clone(),
-        Address::Socket(path) => format!("unix:{}", path.display()),
-    };
-    Ok(vec![parse_url(&url)?])
+/// The servers of a run, each at one address.
+#[derive(Debug, Default)]
+struct Servers {
+    all: Vec<ServerUrl>,
+    /// True if a name has several addresses.
+    are_spread: bool,
+    /// Messages about addresses of names that are not used.
+    unused: Vec<String>,
 }
 
-/// Resolves the address to connect to instead of the URL's, whose port is the default.
-fn resolve_as(connect_to: &str, port: u16) -> Result<SocketAddr, String> {
-    let named = |problem: String| format!("--connect-to {connect_to}: {problem}");
-    let authority = connect_to.parse::<Authority>();
-    let authority = authority.map_err(|error| {
-        named(format!(
-            "{error}: write HOST or HOST:PORT, and an IPv6 address in brackets"
-        ))
+impl Servers {
+    /// Adds the servers at an address: one for each address of the URL's host, or of the hosts of `connect_to` instead.
+    fn add(&mut self, address: &Address, connect_to: &[String]) -> Result<(), Invalid> {
+        let (url, connect_to) = match address {
+            Address::Url(url) => (url.clone(), connect_to),
+            Address::Socket(path) => (format!("unix:{}", path.display()), &[][..]),
+        };
+        let mut addresses = Vec::new();
+        let server = ServerUrl::parse_with(&url, SCHEMES, REMEDY, |host, port| {
+            if connect_to.is_empty() {
+                addresses = self.resolve(host, port)?;
+            }
+            for to in connect_to {
+                let added = parse_authority(to, port).and_then(|(host, port)| {
+                    let host = host.trim_matches(['[', ']']);
+                    self.resolve(host, port)
+                });
+                let named = |problem| format!("--connect-to {to}: {problem}");
+                addresses.extend(added.map_err(named)?);
+            }
+            Ok(addresses[0])
+        })?;
+        if addresses.is_empty() {
+            self.all.push(server);
+        } else {
+            let each = addresses.into_iter().map(|address| server.at(address));
+            self.all.extend(each);
+        }
+        Ok(())
+    }
+
+    fn resolve(&mut self, host: &str, port: u16) -> Result<Vec<SocketAddr>, String> {
+        let resolved = resolve(host, port)?;
+        self.are_spread |= resolved.used.len() > 1;
+        let unused = resolved.unused.into_iter().map(|(address, error)| {
+            format!("{host} has the address {address}, which is not used: {error}")
+        });
+        self.unused.extend(unused);
+        Ok(resolved.used)
+    }
+}
+
+/// Parses an address to connect to instead of the URL's, whose port is the default.
+fn parse_authority(to: &str, port: u16) -> Result<(String, u16), String> {
+    let authority = to.parse::<Authority>().map_err(|error| {
+        format!("{error}: write HOST or HOST:PORT, and an IPv6 address in brackets")
     })?;
-    let host = authority.host().trim_matches(['[', ']']);
-    resolve(host, authority.port_u16().unwrap_or(port)).map_err(named)
+    let port = authority.port_u16().unwrap_or(port);
+    Ok((authority.host().to_owned(), port))
 }
 
 const SCHEMES: &[(&str, bool)] = &[("http", false), ("https", true), ("unix", false)];

@@ -77,14 +77,13 @@ impl Settings {
 
     /// Checks that the engine supports the settings, as far as that does not depend on the server.
     pub(crate) fn validate_engine(&self) -> Result<(), Invalid> {
-        if self.http2 && self.engine == Engine::Wire && self.differs_by_client() {
-            let problem = "over HTTP/2 the engine wire sends one request again and again: leave it out, or use --engine hyper";
+        let by_hyper = self.engine == Engine::Hyper;
+        let is_one = self.requests.is_empty() && self.setup.is_none();
+        let is_one = is_one && self.rows.is_none() && self.replay.is_none();
+        if by_hyper && (!is_one || self.cookies || self.think.is_some()) {
+            let problem = "the hyper engine sends one request again and again, without rows, cookies and think time: leave it out, or use --engine wire";
             return Err(Invalid::setting("engine", problem));
         }
-        let by_hyper = match self.engine {
-            Engine::Auto => self.http2 && self.differs_by_client(),
-            engine => engine == Engine::Hyper,
-        };
         within("streams", self.streams.into(), MAX_STREAMS)?;
         if self.streams > 1 && !self.http2 {
             let problem =
@@ -99,12 +98,8 @@ impl Settings {
             return Err(Invalid::setting("pipeline", problem));
         }
         if self.events && by_hyper {
-            let problem = "event streams are read by the engine wire: leave out --engine hyper, and over HTTP/2 what lets requests differ (rows, cookies, think time, several requests)";
+            let problem = "event streams are read by the engine wire: leave out --engine hyper";
             return Err(Invalid::setting("events", problem));
-        }
-        if self.batch && by_hyper {
-            let problem = "the hyper engine cannot batch: leave it out, or use --engine wire";
-            return Err(Invalid::setting("batch", problem));
         }
         Ok(())
     }

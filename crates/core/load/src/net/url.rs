@@ -1,7 +1,9 @@
 //! Servers and paths as the URLs that people type name them.
 
+use std::io;
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs as _};
 use std::path::PathBuf;
+use std::thread;
 use std::time::Duration;
 
 use http::Uri;
@@ -31,12 +33,23 @@ pub struct ServerUrl {
 
 impl ServerUrl {
     /// Parses a URL with one of `schemes`: their names, each with true if it means TLS. `unix:` URLs name a Unix socket.
-    /// If a host has several addresses, all workers use the first that accepts a connection.
+    /// If a host has several addresses, it has the first that accepts a connection.
     ///
     /// # Errors
     /// An invalid URL, another scheme, or a host that can't be resolved; `remedy` says what to write.
     pub fn parse(url: &str, schemes: &[(&str, bool)], remedy: &str) -> Result<Self, Invalid> {
-        Self::parse_with(url, schemes, remedy, resolve)
+        Self::parse_with(url, schemes, remedy, |host, port| {
+            resolve(host, port).map(|resolved| resolved.first())
+        })
+    }
+
+    /// Returns the same server at another address.
+    #[must_use]
+    pub fn at(&self, address: SocketAddr) -> Self {
+        Self {
+            peer: Peer::Tcp(address),
+            ..self.clone()
+        }
     }
 
     /// Parses a URL, and finds the address of its host and port with `resolve`.
@@ -47,7 +60,7 @@ impl ServerUrl {
         url: &str,
         schemes: &[(&str, bool)],
         remedy: &str,
-        resolve: impl Fn(&str, u16) -> Result<SocketAddr, String>,
+        resolve: impl FnOnce(&str, u16) -> Result<SocketAddr, String>,
     ) -> Result<Self, Invalid> {
         let shown = redact::uri(url);
         let wrong =
@@ -141,24 +154,69 @@ impl ServerUrl {
     }
 }
 
-/// Returns an address of a host: of several, the first that accepts a connection, which is closed at once, as `localhost`
-/// often has one of IPv6 that nobody listens on.
+/// The addresses of a host, in the order of the resolver.
+#[derive(Debug)]
+pub struct Resolved {
+    /// The addresses that accept a connection, or all if none does; never empty. If there is only one, it was not tried.
+    pub used: Vec<SocketAddr>,
+    /// The others, with the reason.
+    pub unused: Vec<(SocketAddr, io::Error)>,
+}
+
+impl Resolved {
+    fn new(addresses: Vec<SocketAddr>) -> Self {
+        let (mut used, mut unused) = (addresses, Vec::new());
+        if used.len() > 1 {
+            // At the same time, so that one that does not answer delays no other (RFC 8305 §5).
+            let tried = thread::scope(|scope| {
+                let attempts = used.iter();
+                let attempts = attempts.map(|address| {
+                    scope.spawn(|| TcpStream::connect_timeout(address, ATTEMPT).map(drop))
+                });
+                let attempts: Vec<_> = attempts.collect();
+                let joined = attempts.into_iter().map(|attempt| attempt.join());
+                joined.flatten().collect::<Vec<io::Result<()>>>()
+            });
+            if tried.iter().any(Result::is_ok) {
+                let all = std::mem::take(&mut used).into_iter().zip(tried);
+                for (address, outcome) in all {
+                    match outcome {
+                        Ok(()) => used.push(address),
+                        Err(error) => unused.push((address, error)),
+                    }
+                }
+            }
+        }
+        Self { used, unused }
+    }
+
+    /// Returns the address to use if one is enough.
+    #[must_use]
+    pub fn first(&self) -> SocketAddr {
+        self.used[0]
+    }
+}
+
+/// Returns the addresses of a host. Of several, those are used that accept a connection, which is closed at once.
+/// `localhost` is one server (RFC 6761 §6.3), so of its addresses the first is used: nobody may listen on one of them.
 ///
 /// # Errors
 /// The problem with the name, and the remedy.
-pub fn resolve(host: &str, port: u16) -> Result<SocketAddr, String> {
+pub fn resolve(host: &str, port: u16) -> Result<Resolved, String> {
     let remedy = "correct the name, or write an address such as 127.0.0.1";
     let addresses = (host, port).to_socket_addrs();
     let addresses = addresses
         .map_err(|error| format!("the host {host} can't be resolved ({error}): {remedy}"))?;
     let addresses: Vec<SocketAddr> = addresses.collect();
-    let accepts = |address: &&SocketAddr| TcpStream::connect_timeout(address, ATTEMPT).is_ok();
-    let chosen = match addresses.as_slice() {
-        [] => return Err(format!("the host {host} has no address: {remedy}")),
-        [only] => only,
-        several => several.iter().find(accepts).unwrap_or(&several[0]),
-    };
-    Ok(*chosen)
+    if addresses.is_empty() {
+        return Err(format!("the host {host} has no address: {remedy}"));
+    }
+    let mut resolved = Resolved::new(addresses);
+    if host.eq_ignore_ascii_case("localhost") {
+        resolved.used.truncate(1);
+        resolved.unused.clear();
+    }
+    Ok(resolved)
 }
 
 /// Returns the path and query that a URL requests, also of one with placeholders for its host and port. An empty path is
@@ -183,6 +241,8 @@ pub fn path_of(url: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::net::TcpListener;
+
     use super::*;
 
     fn parse(url: &str) -> Result<ServerUrl, Invalid> {
@@ -224,6 +284,24 @@ mod tests {
         ] {
             assert_eq!(parse(url).unwrap().path, path, "{url}");
         }
+    }
+
+    #[test]
+    fn addresses_that_refuse_are_not_used_unless_all_do() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let serves = listener.local_addr().unwrap();
+        let at = |last| SocketAddr::from(([127, 0, 0, last], serves.port()));
+        let (refuses, other) = (at(2), at(3));
+        let second = TcpListener::bind(other).unwrap();
+        let both = Resolved::new(vec![refuses, other, serves]);
+        assert_eq!(both.used, [other, serves]);
+        assert_eq!(both.unused[0].0, refuses);
+        assert_eq!(both.unused[0].1.kind(), io::ErrorKind::ConnectionRefused);
+        drop(second);
+        let none = Resolved::new(vec![refuses, other]);
+        assert_eq!((none.used, none.unused.len()), (vec![refuses, other], 0));
+        // The only one is not asked.
+        assert_eq!(Resolved::new(vec![refuses]).used, [refuses]);
     }
 
     #[test]

@@ -45,10 +45,10 @@ pub(crate) fn fetch(
     let mut hop: Option<RedirectTarget> = None;
     loop {
         let fetched = match settings.engine {
-            Engine::Hyper => {
-                hyper::fetch(settings, server, names, (values, cookies), hop.as_ref())?
+            Engine::Hyper => hyper::fetch(settings, server, hop.as_ref())?,
+            _ if settings.http2 => {
+                http2::fetch(settings, server, names, (values, cookies), hop.as_ref())?
             }
-            _ if settings.http2 => http2::fetch(settings, server, hop.as_ref())?,
             _ => fetch_once(settings, server, requests, (values, cookies), hop.as_ref())?,
         };
         let (status, location) = (fetched.sample.status, fetched.location());

@@ -61,6 +61,10 @@ pub(super) struct LoadOptions {
     /// Open a new connection for each request
     #[arg(long, help_heading = CONNECTIONS, alias = "disable-keepalive")]
     no_keep_alive: bool,
+    /// Send each request as soon as the answer before it is read, in a closed loop too: by default the driver waits for
+    /// several answers, for an eighth of the service time at most. It costs more CPU
+    #[arg(long, help_heading = CONNECTIONS)]
+    no_batch: bool,
     /// Accept the option of wrk; the latency distribution is always printed
     #[arg(long)]
     latency: bool,
@@ -105,6 +109,7 @@ impl LoadOptions {
             let problem = "the times of the log say when requests start: leave out --rate, --requests, --keep-open and stages";
             return Err(Invalid::setting("replay", problem));
         }
+        plan.driver.batch &= !self.no_batch;
         let stages = [self.stage.as_slice(), &self.rate_stage].concat();
         if !stages.is_empty() {
             let group = only_group(plan, "--stage", "stages", |_| false)?;

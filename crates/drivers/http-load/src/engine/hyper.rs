@@ -13,7 +13,6 @@ use load::net::url::ServerUrl;
 use load::plan::Invalid;
 use tls_client::TlsClient;
 use tokio::task::coop::unconstrained;
-use traffic::Names;
 
 use crate::roles::clients;
 use crate::settings::Settings;
@@ -42,30 +41,22 @@ const HEAD: usize = 64 * 1024;
 /// The requests to one server, with its TLS and HTTP configuration.
 #[derive(Debug)]
 pub(crate) struct Prepared {
-    /// The requests of the plan.
-    messages: Vec<Messages>,
+    messages: Messages,
     tls: Option<TlsClient>,
     http1: http1::Builder,
 }
 
 impl Prepared {
     /// Prepares the requests to a server.
-    pub(crate) fn new<'s>(
-        settings: &'s Settings,
-        requests: impl IntoIterator<Item = &'s Settings>,
-        server: &ServerUrl,
-        names: &Names,
-    ) -> Result<Self, Invalid> {
-        let messages = requests.into_iter();
-        let messages = messages.map(|request| Messages::new(request, server, names));
-        let messages: Vec<Messages> = messages.collect::<Result<_, _>>()?;
+    pub(crate) fn new(settings: &Settings, server: &ServerUrl) -> Result<Self, Invalid> {
+        let messages = Messages::new(settings, server)?;
         let mut http1 = http1::Builder::new();
         http1
             .allow_obsolete_multiline_headers_in_responses(true)
             .max_header_size(HEAD)
             .max_buf_size(HEAD)
             // Without bodies, vectored writes would save nothing.
-            .writev(messages.iter().any(Messages::have_bodies));
+            .writev(messages.have_bodies());
         Ok(Self {
             messages,
             tls: tls::client(server, settings)?,

@@ -22,13 +22,12 @@ use tls_client::TlsClient;
 
 use crate::content::{Checksum, ResponseSink};
 use crate::events::{EventSink, Reading};
-use crate::http2::RequestBlocks;
+use crate::http2::{OwnPart, RequestBlocks, Table};
 use crate::outcome::{self, count};
 use crate::roles::checks::ResponseCapture;
 use crate::roles::clients::{self, Clients, ConnectionState, EndedConnection, Retry};
 use crate::roles::operation::connection_of;
 use crate::roles::source::RequestBytes;
-use crate::settings::Settings;
 use crate::shared::Shared;
 use crate::spec::{BLOCKED, SENDING};
 use crate::tls;
@@ -42,21 +41,32 @@ mod streams;
 use connection::Connection;
 use delay::BatchDelay;
 
-/// The TLS of a server, and the requests of HTTP/2 to it.
+/// The TLS of a server, and the requests of HTTP/2 to it by their index in the plan.
 #[derive(Debug)]
 pub(crate) struct Prepared {
     tls: Option<TlsClient>,
-    blocks: Option<RequestBlocks>,
+    blocks: Vec<RequestBlocks>,
 }
 
 impl Prepared {
     /// Prepares the requests to a server.
-    pub(crate) fn new(settings: &Settings, server: &ServerUrl) -> Result<Self, Invalid> {
-        let blocks = || RequestBlocks::new(settings, server);
+    pub(crate) fn new(shared: &Shared, server: &ServerUrl) -> Result<Self, Invalid> {
+        let (settings, mix) = (&shared.settings, &shared.mix);
+        let requests = mix.requests.iter().filter(|_| settings.http2);
+        let blocks =
+            requests.map(|request| RequestBlocks::new(&request.settings, server, &mix.names));
         Ok(Self {
             tls: tls::client(server, settings)?,
-            blocks: settings.http2.then(blocks).transpose()?,
+            blocks: blocks.collect::<Result<_, _>>()?,
         })
+    }
+
+    /// Returns the state of a new connection's table: the blocks of several requests do not share one.
+    fn table(&self) -> Table {
+        match self.blocks.as_slice() {
+            [_] => Table::Empty,
+            _ => Table::Unused,
+        }
     }
 }
 
@@ -65,6 +75,13 @@ pub(crate) fn work(shared: &Shared, prepared: &[Prepared], worker: Worker) -> an
     let cx = Context::new(worker, clients::options(&shared.settings))?;
     let worker = WireWorker::new(shared, prepared, &cx.state);
     event_loop::run(worker, cx)
+}
+
+/// Returns true if a worker reads all responses that have arrived before it sends the next requests: in a closed loop without
+/// pauses, where responses are what it waits for.
+fn batches(shared: &Shared) -> bool {
+    let settings = &shared.settings;
+    settings.batch && settings.think.is_none() && shared.closed.iter().all(|closed| *closed)
 }
 
 /// The context that the loop passes to the engine.
@@ -81,6 +98,8 @@ struct WireWorker<'a> {
     idle: VecDeque<Id>,
     /// Connections with requests to send after all responses are read (`batch`).
     outbox: Vec<Id>,
+    /// Buffer for requests of HTTP/2.
+    own: OwnPart,
     delay: BatchDelay,
     timeout_ns: u64,
     connect_timeout_ns: u64,
@@ -94,7 +113,8 @@ impl<'a> WireWorker<'a> {
             sources: Sources::new(shared.sources.clone(), state.share),
             idle: VecDeque::new(),
             outbox: Vec::new(),
-            delay: BatchDelay::new(settings.batch),
+            own: OwnPart::default(),
+            delay: BatchDelay::new(batches(shared)),
             timeout_ns: settings.timeout.as_nanos() as u64,
             connect_timeout_ns: settings.connect_timeout.as_nanos() as u64,
             shared,
@@ -189,16 +209,24 @@ impl Handler for WireWorker<'_> {
         let mut outbox = std::mem::take(&mut self.outbox);
         outbox.drain(..).for_each(|id| self.send(id, cx));
         self.outbox = outbox;
+        if cx.state.is_second_over() {
+            self.count_batched(cx);
+        }
         self.clients.turn(&mut cx.state)?;
         Ok(next_connect)
     }
 
-    fn before_wait(&mut self, until: u64, cx: &mut Context<Self>) {
-        self.delay.sleep(until, cx.state.now);
+    fn before_wait(&mut self, until: u64, _: &mut Context<Self>) {
+        if self.delay.is_on {
+            self.delay.sleep(self.clients.open(), until, clock::now());
+        }
     }
 
-    fn after_wait(&mut self, events: usize, _: &mut Context<Self>) {
-        self.delay.adjust(events as u64, self.clients.open());
+    fn after_wait(&mut self, _events: usize, _: &mut Context<Self>) {
+        if self.delay.is_on {
+            self.delay
+                .polled(self.clients.ended_operations(), clock::now());
+        }
     }
 
     fn is_idle(&self, cx: &Context<Self>) -> bool {
@@ -211,15 +239,23 @@ impl Handler for WireWorker<'_> {
         for connection in open.filter(|connection| connection.state == ConnectionState::Idle) {
             responses::count_unread(connection, &mut cx.buffer, &cx.state.record);
         }
+        self.count_batched(cx);
         self.clients.give_up(&cx.state.record);
         Ok(())
     }
 }
 
 impl<'a> WireWorker<'a> {
+    fn count_batched(&mut self, cx: &Cx<'a>) {
+        if self.delay.is_on {
+            let ms = self.delay.take_waited_ms();
+            cx.state.record.count(count::BATCHED_MS, ms);
+        }
+    }
+
     /// Sends a connection's requests, or queues it until all responses are read.
     fn queue_send(&mut self, id: Id, cx: &mut Cx<'a>) {
-        if self.shared.settings.batch {
+        if self.delay.is_on {
             self.outbox.push(id)
         } else {
             self.send(id, cx)

@@ -227,12 +227,9 @@ impl<T> Connection<T> {
         if piece.is_empty() {
             return None;
         }
-        let is_head = self.is_head;
         let stream = self.streams.get_mut(id)?;
         stream.received += piece.len() as u64;
-        if stream.length.is_some_and(|length| stream.received > length)
-            || !stream.may_have_body(is_head)
-        {
+        if stream.length.is_some_and(|length| stream.received > length) || !stream.may_have_body() {
             return self.malformed(id);
         }
         let taken = sink.body(&mut stream.item, piece);
@@ -244,17 +241,15 @@ impl<T> Connection<T> {
 
     /// Ends a stream whose response is complete.
     fn finish(&mut self, id: u32) -> Option<Event<T>> {
-        let is_head = self.is_head;
         let stream = self.streams.get_mut(id)?;
-        let is_whole = !stream.may_have_body(is_head)
-            || stream.length.is_none_or(|length| length == stream.received);
+        let is_whole =
+            !stream.may_have_body() || stream.length.is_none_or(|length| length == stream.received);
         if !is_whole {
             return self.malformed(id);
         }
         let stream = self.streams.remove(id)?;
-        if stream.sent.is_some() {
+        if self.end_upload(id) {
             // The server does not need the rest of the request (§8.1).
-            self.uploads.retain(|upload| *upload != id);
             frame::put_number(&mut self.out, kind::RST_STREAM, id, code::CANCEL);
         }
         let response = Response {
@@ -315,7 +310,7 @@ impl<T> Connection<T> {
         let Some(stream) = self.streams.remove(head.stream) else {
             return Ok(None);
         };
-        self.uploads.retain(|upload| *upload != head.stream);
+        self.end_upload(head.stream);
         Ok(Some(match code {
             code::REFUSED_STREAM => Event::Refused(stream.item),
             _ => Event::Failed(stream.item, outcome::RESET),

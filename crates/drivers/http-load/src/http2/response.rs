@@ -122,8 +122,8 @@ impl Head {
 
 impl<T> Stream<T> {
     /// Returns false if the response has no body, whatever length it names (RFC 9110 §6.4.1).
-    pub(super) fn may_have_body(&self, is_head: bool) -> bool {
-        !is_head && !matches!(self.status, Some(204 | 304))
+    pub(super) fn may_have_body(&self) -> bool {
+        !self.is_head && !matches!(self.status, Some(204 | 304))
     }
 }
 

@@ -1,30 +1,19 @@
 //! The sending side: requests, and their bodies as far as the windows allow.
 
-use traffic::Values;
-
-use super::blocks::RequestBlocks;
+use super::blocks::{OwnPart, RequestBlocks};
 use super::frame::{self, FrameHead, MAX_PAYLOAD, flag, kind};
 use super::streams::Stream;
 use super::{Connection, ENOUGH_UNSENT};
-use crate::roles::redirect::RedirectTarget;
 
 impl<T> Connection<T> {
-    /// Opens a stream for the request of the operation with this number: the first one, or `hop`'s.
-    pub(crate) fn open(
-        &mut self,
-        item: T,
-        blocks: &RequestBlocks,
-        number: u64,
-        hop: Option<&RedirectTarget>,
-    ) {
+    /// Opens a stream for a request, whose own part is `own`.
+    pub(crate) fn open(&mut self, item: T, blocks: &RequestBlocks, own: &OwnPart) {
         let (id, start) = (self.next, self.out.len());
         self.next += 2;
-        let body = blocks.body(number, hop);
-        let values = Values::from_number(number);
-        let body = body.filter(|body| !body.bytes(values).is_empty());
+        let body = own.body.as_ref().filter(|body| !body.is_empty());
         let ends = if body.is_none() { flag::END_STREAM } else { 0 };
         self.out.extend_from_slice(&[0; frame::HEAD]);
-        blocks.render(number, hop, &mut self.table, &mut self.out);
+        blocks.render(own, &mut self.table, &mut self.out);
         let head = FrameHead {
             length: self.out.len() - start - frame::HEAD,
             kind: kind::HEADERS,
@@ -36,17 +25,15 @@ impl<T> Connection<T> {
             id,
             Stream {
                 item,
+                is_head: blocks.is_head,
                 window: self.initial_window,
-                sent: body.map(|_| 0),
                 status: None,
                 length: None,
                 received: 0,
                 unreported: 0,
             },
         );
-        if body.is_some() {
-            self.uploads.push(id);
-        }
+        self.uploads.extend(body.map(|body| (id, body.clone())));
     }
 
     /// Writes the head of a header block that begins at `start`, or several heads if it is long (§6.10).
@@ -80,35 +67,23 @@ impl<T> Connection<T> {
         }
     }
 
-    /// Returns an open stream whose request body can go on now, with its item.
-    pub(crate) fn next_upload(&mut self) -> Option<(u32, &T)> {
-        if self.uploads.is_empty() || self.window <= 0 || self.output().len() >= ENOUGH_UNSENT {
-            return None;
-        }
-        let streams = &mut self.streams;
-        let mut uploads = self.uploads.iter();
-        let id = uploads.find(|id| {
-            streams
-                .get_mut(**id)
-                .is_some_and(|stream| stream.window > 0)
-        });
-        let id = *id?;
-        self.streams.get_mut(id).map(|stream| (id, &stream.item))
-    }
-
-    /// Sends as much of a request body as the windows allow and is worth to be held.
-    pub(crate) fn upload(&mut self, id: u32, body: &[u8]) {
-        while self.output().len() < ENOUGH_UNSENT {
+    /// Adds as much of the bodies of requests to the output as the windows allow and is worth to be held.
+    pub(crate) fn upload(&mut self) {
+        let mut index = 0;
+        while self.output().len() < ENOUGH_UNSENT
+            && let Some((id, body)) = self.uploads.get_mut(index)
+        {
+            let id = *id;
             let Some(stream) = self.streams.get_mut(id) else {
                 return;
             };
             let window = self.window.min(stream.window).clamp(0, MAX_PAYLOAD as i64) as usize;
-            let Some(sent) = stream.sent.filter(|_| window > 0) else {
-                return;
-            };
-            let left = body.get(sent..).unwrap_or_default();
-            let piece = &left[..left.len().min(window)];
-            let is_last = piece.len() == left.len();
+            if window == 0 {
+                index += 1;
+                continue;
+            }
+            let piece = body.split_to(body.len().min(window));
+            let is_last = body.is_empty();
             let head = FrameHead {
                 length: piece.len(),
                 kind: kind::DATA,
@@ -117,12 +92,17 @@ impl<T> Connection<T> {
             };
             stream.window -= piece.len() as i64;
             self.window -= piece.len() as i64;
-            stream.sent = (!is_last).then(|| sent + piece.len());
             head.put(&mut self.out);
-            self.out.extend_from_slice(piece);
+            self.out.extend_from_slice(&piece);
             if is_last {
-                self.uploads.retain(|upload| *upload != id);
+                self.uploads.remove(index);
             }
         }
+    }
+
+    /// Forgets the rest of a request's body; returns true if there was one.
+    pub(super) fn end_upload(&mut self, id: u32) -> bool {
+        let index = self.uploads.iter().position(|(upload, _)| *upload == id);
+        index.map(|index| self.uploads.remove(index)).is_some()
     }
 }

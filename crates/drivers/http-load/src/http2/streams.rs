@@ -8,10 +8,10 @@ use slab::Slab;
 #[derive(Debug)]
 pub(super) struct Stream<T> {
     pub(super) item: T,
+    /// True if its response has no body.
+    pub(super) is_head: bool,
     /// The bytes that the server lets it send; negative after the server has made its windows smaller.
     pub(super) window: i64,
-    /// Number of bytes sent of the request's body; `None` once it is sent.
-    pub(super) sent: Option<usize>,
     /// The status of its response, once its head has come.
     pub(super) status: Option<u16>,
     /// The length of the body that its head names.

@@ -3,10 +3,14 @@
 mod faults;
 
 use load::net::url::ServerUrl;
+use traffic::{Names, Values};
 
 use super::frame::{FrameHead, HEAD, MAX_PAYLOAD, flag, kind, setting};
 use super::hpack::{Decoder, Encoded};
-use super::{Connection, Event, Fault, MOST_UNSENT, RequestBlocks, Response, Sink, WINDOW};
+use super::{
+    Connection, Event, Fault, MOST_UNSENT, OwnPart, RequestBlocks, Response, Sink, Table, WINDOW,
+};
+use crate::roles::cookies::Cookies;
 use crate::settings::Settings;
 use crate::shared::parse_url;
 
@@ -72,7 +76,6 @@ fn settings(settings: &[(u16, u32)]) -> Vec<u8> {
 struct Client {
     connection: Connection<Request>,
     blocks: RequestBlocks,
-    bodies: Vec<u8>,
     next: u64,
 }
 
@@ -80,9 +83,8 @@ impl Client {
     fn new(settings: &Settings) -> Self {
         let server: ServerUrl = parse_url("http://127.0.0.1:80/x").unwrap();
         Self {
-            connection: Connection::new(false),
-            blocks: RequestBlocks::new(settings, &server).unwrap(),
-            bodies: settings.body.concat().into_bytes(),
+            connection: Connection::new(Table::Empty),
+            blocks: RequestBlocks::new(settings, &server, &Names::default()).unwrap(),
             next: 0,
         }
     }
@@ -93,7 +95,9 @@ impl Client {
             number: self.next,
             ..Request::default()
         };
-        self.connection.open(request, &self.blocks, self.next, None);
+        let (values, mut own) = (Values::from_number(self.next), OwnPart::default());
+        self.blocks.write(values, Cookies::NONE, None, &mut own);
+        self.connection.open(request, &self.blocks, &own);
         self.next += 1;
     }
 
@@ -113,9 +117,7 @@ impl Client {
     fn sent(&mut self) -> Vec<(FrameHead, Vec<u8>)> {
         let mut frames = Vec::new();
         loop {
-            while let Some((id, _)) = self.connection.next_upload() {
-                self.connection.upload(id, &self.bodies);
-            }
+            self.connection.upload();
             let mut output = self.connection.output().to_vec();
             if output.is_empty() {
                 return frames;
@@ -392,11 +394,11 @@ fn a_request_is_a_few_indices_after_the_first_one() {
         vec![
             ":method: POST".to_owned(),
             ":scheme: http".to_owned(),
-            format!(":path: /items/{}", number % 100),
             ":authority: example.org".to_owned(),
-            "x-a: b".to_owned(),
+            format!(":path: /items/{}", number % 100),
             format!("x-id: {number}"),
             format!("content-length: {length}"),
+            "x-a: b".to_owned(),
         ]
     };
     let mut lengths = Vec::new();

@@ -93,11 +93,14 @@ pub(crate) struct Clients<'a> {
     /// Operations in progress, including the warm-up's, and how many of them count.
     open: u64,
     counted: u64,
+    /// Number of operations that have ended.
+    ended: u64,
     /// Open connections, and pending attempts.
     established: u64,
     connecting: u64,
     timeout_ns: u64,
     think: Option<ThinkTime>,
+    is_first_worker: bool,
 }
 
 impl<'a> Clients<'a> {
@@ -114,15 +117,21 @@ impl<'a> Clients<'a> {
             waited: 0,
             open: 0,
             counted: 0,
+            ended: 0,
             established: 0,
             connecting: 0,
             timeout_ns: shared.settings.timeout.as_nanos() as u64,
             think: shared.settings.think,
+            is_first_worker: share.index == 0,
         }
     }
 
     pub(crate) fn open(&self) -> u64 {
         self.open
+    }
+
+    pub(crate) fn ended_operations(&self) -> u64 {
+        self.ended
     }
 
     /// Returns false if new clients must wait until earlier ones are answered, or if an operation with a deadline would
@@ -228,12 +237,7 @@ impl<'a> Clients<'a> {
         state: &mut LoopState<Retry>,
     ) -> Option<PendingConnect> {
         let operation = self.resume(retry, state)?;
-        Some(self.reconnect(operation, retry.owner.index))
-    }
-
-    /// Returns a new connection of a client for an operation that has begun.
-    pub(crate) fn reconnect(&mut self, operation: Operation, index: u32) -> PendingConnect {
-        self.connect(Some(operation), index)
+        Some(self.connect(Some(operation), retry.owner.index))
     }
 
     /// Returns the operation of a client that goes on; `None` if it leaves. After a think time it counts from the end of
@@ -346,6 +350,9 @@ impl<'a> Clients<'a> {
     /// with another one; an operation that waits may [have room](Self::connect_waiting) now.
     pub(crate) fn ended(&mut self, connection: EndedConnection, state: &mut LoopState<Retry>) {
         self.left(connection.state, state);
+        if connection.state == ConnectionState::Connecting {
+            self.shared.log_unconnected(connection.owner.index);
+        }
         let now = clock::now();
         match (connection.owner.pool, connection.state) {
             (true, ConnectionState::Connecting) => {
@@ -423,6 +430,7 @@ impl<'a> Clients<'a> {
 
     fn close(&mut self, operation: &Operation) {
         self.open -= 1;
+        self.ended += 1;
         self.counted -= u64::from(operation.counted);
     }
 
@@ -454,6 +462,9 @@ impl<'a> Clients<'a> {
     pub(crate) fn give_up(&mut self, record: &Recorder) {
         // Makes the result report 0 if there were none.
         record.count(count::EXCESS, 0);
+        if self.is_first_worker && self.shared.are_spread {
+            record.count(count::ADDRESSES, self.shared.servers.len() as u64);
+        }
         self.counters.flush(record);
         record.unfinished_many(self.counted);
     }

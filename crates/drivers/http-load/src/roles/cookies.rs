@@ -46,6 +46,11 @@ impl Cookies {
         }
     }
 
+    /// Returns true if none was kept.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
     /// Returns the value of the field `Cookie` of a request for this path, with or without a query; empty without cookies.
     pub(crate) fn of_path(&self, target: &[u8]) -> String {
         let mut text = String::new();

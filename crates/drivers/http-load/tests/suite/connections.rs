@@ -12,6 +12,7 @@ use measure::tally::Series;
 use crate::program::{program, run_users};
 use crate::scenarios::{ENGINES, adds_up, put, put_for, users};
 use crate::scripted::{Scripted, Step};
+use crate::servers::{OK, answer_each, url, well};
 
 const EMPTY: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
 /// More bytes than the buffers of both ends hold.
@@ -189,4 +190,30 @@ fn users_who_leave_take_their_connections_with_them() {
         );
         assert_eq!(tally.counted("opened"), 4, "{engine:?}");
     }
+}
+
+/// An address that no longer accepts fails the requests of its own connections, and is named.
+#[test]
+fn an_address_that_refuses_in_the_run_is_named_and_others_go_on() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let refuses = listener.local_addr().unwrap();
+    let serves = well();
+    thread::spawn(move || {
+        // Two are of the check.
+        for _ in 0..4 {
+            let (stream, _) = listener.accept().unwrap();
+            answer_each(stream, |_| OK);
+        }
+    });
+    let (both, url) = (format!("{refuses},{}", serves.address()), url(&serves));
+    let call = ["-c", "2", "-n", "20", "--no-keep-alive"];
+    let ran = program(&[&call[..], &["--connect-to", &both, &url]].concat()).run();
+    let result = &ran.result;
+    let [ok, failed] = ["ok", "failed"].map(|name| result.operations(name));
+    assert_eq!(ok + failed, 20);
+    // A connection that waited to be accepted is reset.
+    let refused = result.error("refused");
+    assert!(ok >= 10 && refused > 0, "{ok}: {}", result["errors"]);
+    let says = format!("no connection to {refuses}, one of 2 addresses");
+    assert!(ran.stderr.contains(&says), "{}", ran.stderr);
 }

@@ -43,14 +43,22 @@ pub(crate) fn begin(stream: &mut TcpStream) -> io::Result<()> {
 
 /// Reads frames up to the head of a request, and returns the number of its stream. Acknowledges settings.
 pub(crate) fn next_request(stream: &mut TcpStream) -> io::Result<u32> {
+    Ok(next_block(stream)?.0)
+}
+
+/// Returns the header block too.
+pub(crate) fn next_block(stream: &mut TcpStream) -> io::Result<(u32, Vec<u8>)> {
     loop {
         let mut head = [0; 9];
         stream.read_exact(&mut head)?;
         let length = u32::from_be_bytes([0, head[0], head[1], head[2]]);
-        let own: &TcpStream = stream;
-        io::copy(&mut own.take(length.into()), &mut io::sink())?;
+        let mut payload = vec![0; length as usize];
+        stream.read_exact(&mut payload)?;
         match (head[3], head[4]) {
-            (HEADERS, _) => return Ok(u32::from_be_bytes([head[5], head[6], head[7], head[8]])),
+            (HEADERS, _) => {
+                let id = [head[5], head[6], head[7], head[8]];
+                return Ok((u32::from_be_bytes(id), payload));
+            }
             (SETTINGS, 0) => stream.write_all(&frame(SETTINGS, ACK, 0, &[]))?,
             _ => {}
         }

@@ -4,8 +4,8 @@ use std::fs;
 use std::io::{self, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::process::Command;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
 
 use harness_testing::program::Program;
 use harness_testing::result::ResultFile;
@@ -14,7 +14,8 @@ use http_load::Settings;
 use load::recorder::OK;
 
 use crate::frames::{
-    DATA, END_HEADERS, END_STREAM, HEADERS, RST_STREAM, begin, frame, goaway, next_request,
+    DATA, END_HEADERS, END_STREAM, HEADERS, RST_STREAM, begin, frame, goaway, next_block,
+    next_request,
 };
 use crate::program::{PROGRAM, adds_up, program, run_users, started_of};
 use crate::scenarios::{put, rate, users};
@@ -34,13 +35,25 @@ fn refuse(out: &mut TcpStream, id: u32) -> io::Result<()> {
 /// A reply to the request on a stream.
 type Reply = fn(&mut TcpStream, u32) -> io::Result<()>;
 
+/// The header blocks of the requests that a server took.
+type Taken = Mutex<Vec<Vec<u8>>>;
+
 /// Serves a connection: takes `limit` requests, and excludes all after them. It waits for as many excluded requests as
 /// it is told before it sends the GOAWAY, then answers the last one taken, and closes.
-fn converse(mut stream: TcpStream, limit: usize, excluded: usize, reply: Reply) -> io::Result<()> {
+fn converse(
+    mut stream: TcpStream,
+    (limit, excluded): (usize, usize),
+    reply: Reply,
+    taken: &Taken,
+) -> io::Result<()> {
     begin(&mut stream)?;
     let mut ids = Vec::new();
     while ids.len() < limit + excluded {
-        ids.push(next_request(&mut stream)?);
+        let (id, block) = next_block(&mut stream)?;
+        ids.push(id);
+        if ids.len() <= limit {
+            taken.lock().unwrap().push(block);
+        }
         if ids.len() < limit {
             reply(&mut stream, ids[ids.len() - 1])?;
         }
@@ -56,11 +69,21 @@ fn converse(mut stream: TcpStream, limit: usize, excluded: usize, reply: Reply) 
 
 /// Starts a server of such connections; the two of the check are not limited.
 fn limited(limit: usize, excluded: usize) -> SocketAddr {
-    let connections = Arc::new(AtomicUsize::new(0));
-    peer::serve(move |stream| match connections.fetch_add(1, SeqCst) {
-        0 | 1 => converse(stream, usize::MAX / 2, 0, answer),
-        _ => converse(stream, limit, excluded, answer),
-    })
+    limited_after(2, (limit, excluded), answer).0
+}
+
+/// The same after a check of this many connections. Returns the requests that it takes too.
+fn limited_after(check: usize, limits: (usize, usize), reply: Reply) -> (SocketAddr, Arc<Taken>) {
+    let (connections, taken) = (AtomicUsize::new(0), Arc::<Taken>::default());
+    let own = Arc::clone(&taken);
+    let address = peer::serve(move |stream| {
+        if connections.fetch_add(1, SeqCst) < check {
+            converse(stream, (usize::MAX / 2, 0), answer, &Taken::default())
+        } else {
+            converse(stream, limits, reply, &own)
+        }
+    });
+    (address, taken)
 }
 
 #[test]
@@ -69,6 +92,36 @@ fn requests_that_a_goaway_excludes_are_repeated_over_the_next_connection() {
         let url = format!("http://{}/", limited(10, 3));
         let driver = format!("engine = \"{engine}\"\nhttp2 = true\nstreams = 4");
         repeats_all(&run_users(2, 95, &driver, &[&url]));
+    }
+}
+
+/// A request that is sent again is the same one: the server takes the request of each row once.
+#[test]
+fn a_repeated_request_has_its_row() {
+    let refuses_one: Reply = |out, id| match id {
+        3 => refuse(out, id),
+        _ => answer(out, id),
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let rows = folder.path().join("rows.csv");
+    let numbers: Vec<String> = (100..290).map(|number| format!("{number}\n")).collect();
+    fs::write(&rows, format!("n\n{}", numbers.concat())).unwrap();
+    let driver = format!("http2 = true\nstreams = 4\npath = \"/row{{{{n}}}}\"\nrows = {rows:?}");
+    let answers: Reply = answer;
+    // A refused request is taken twice.
+    for (reply, most) in [(answers, 1), (refuses_one, 2)] {
+        let (address, taken) = limited_after(1, (10, 3), reply);
+        let result = run_users(2, 95, &driver, &[&format!("http://{address}/")]);
+        let all = format!("{} {}", result["operations"], result["errors"]);
+        assert_eq!(result.operations("ok"), 190, "{all}");
+        assert!(result.count("retries") > 0, "{}", result["counts"]);
+        let taken = taken.lock().unwrap();
+        for number in 100..290 {
+            let text = format!("/row{number}");
+            let has_it = |block: &&Vec<u8>| block.windows(7).any(|part| part == text.as_bytes());
+            let count = taken.iter().filter(has_it).count();
+            assert!((1..=most).contains(&count), "{text}: {count}");
+        }
     }
 }
 
@@ -132,7 +185,7 @@ fn a_refused_stream_is_repeated_once_and_the_connection_goes_on() {
         ("hyper", each_second, 10, r#"{"reset":10}"#, 0),
         ("wire", all_but_the_check, 1, r#"{"reset":19}"#, 19),
     ] {
-        let address = peer::serve(move |stream| converse(stream, usize::MAX / 2, 0, reply));
+        let address = limited_after(0, (usize::MAX / 2, 0), reply).0;
         let url = format!("http://{address}/");
         let driver = format!("engine = \"{engine}\"\nhttp2 = true");
         let result = run_users(1, 20, &driver, &[&url]);
@@ -153,7 +206,7 @@ fn a_stream_that_is_not_answered_in_time_fails_alone_and_the_connection_goes_on(
         _ => Ok(()),
     };
     for engine in ENGINES {
-        let address = peer::serve(move |stream| converse(stream, usize::MAX / 2, 0, each_second));
+        let address = limited_after(0, (usize::MAX / 2, 0), each_second).0;
         let url = format!("http://{address}/");
         let driver = format!("engine = \"{engine}\"\nhttp2 = true\ntimeout = \"100ms\"");
         let result = run_users(1, 6, &driver, &[&url]);
@@ -197,16 +250,32 @@ fn a_goaway_in_two_steps_loses_nothing() {
     );
 }
 
+/// Serves a connection of one request.
+fn answer_one(mut stream: TcpStream) -> io::Result<()> {
+    begin(&mut stream)?;
+    let id = next_request(&mut stream)?;
+    answer(&mut stream, id)?;
+    stream.write_all(&goaway(id))?;
+    stream.shutdown(Shutdown::Write)?;
+    io::copy(&mut stream, &mut io::sink()).map(drop)
+}
+
+#[test]
+fn a_goaway_while_a_client_thinks_does_not_shorten_its_pause() {
+    let url = format!("http://{}/", peer::serve(answer_one));
+    let result = run_users(1, 5, "http2 = true\nthink = \"60ms\"", &[&url]);
+    let counts = (result.operations("ok"), result.count("closed"));
+    assert_eq!(counts, (5, 5), "{}", result["counts"]);
+    assert!(
+        result["wall_s"].as_f64() >= Some(0.24),
+        "{}",
+        result["wall_s"]
+    );
+}
+
 #[test]
 fn an_idle_connection_that_a_goaway_ends_is_not_lost() {
-    let address = peer::serve(|mut stream: TcpStream| {
-        begin(&mut stream)?;
-        let id = next_request(&mut stream)?;
-        answer(&mut stream, id)?;
-        stream.write_all(&goaway(id))?;
-        stream.shutdown(Shutdown::Write)?;
-        io::copy(&mut stream, &mut io::sink()).map(drop)
-    });
+    let address = peer::serve(answer_one);
     let settings = Settings {
         http2: true,
         connections: 1,

@@ -4,14 +4,13 @@ use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::time::Duration;
 
-use harness_testing::program::Program;
 use harness_testing::result::ResultFile;
 use tempfile::NamedTempFile;
 
-use crate::program::{PROGRAM, program, run_plan};
+use crate::front::Front;
+use crate::program::{program, run_plan};
 use crate::scripted::{Scripted, Step};
-use crate::secure::{Secure, Spoken};
-use crate::servers::{ENGINES, OK, answers, send, url, well};
+use crate::servers::{OK, answers, send, url, well};
 
 mod har;
 mod mistakes;
@@ -37,12 +36,24 @@ path = "/order"
 body = '{"n": {id}}'
 "#;
 
-/// Runs clients with this many requests each on a server, with one engine.
-fn run(engine: &str, (clients, ops): (u64, u64), driver: &str, server: &Scripted) -> ResultFile {
-    let group = format!("clients = {clients}\nops = {ops}");
-    let driver = format!("engine = \"{engine}\"\n{driver}");
-    let at_once = ["--set", "timeline.warmup=0s", &url(server)];
-    run_plan(None, &group, &driver, &at_once)
+/// HTTP/1.1, and HTTP/2 through a front.
+const VERSIONS: [bool; 2] = [false, true];
+
+/// Runs clients with this many requests each on a server, over HTTP/1.1 or over HTTP/2.
+fn run(http2: bool, (clients, ops): (u64, u64), driver: &str, server: &Scripted) -> ResultFile {
+    run_group(
+        http2,
+        &format!("clients = {clients}\nops = {ops}"),
+        driver,
+        server,
+    )
+}
+
+fn run_group(http2: bool, group: &str, driver: &str, server: &Scripted) -> ResultFile {
+    let front = http2.then(|| Front::start(server.address()));
+    let url = front.as_ref().map_or_else(|| url(server), Front::url);
+    let driver = format!("http2 = {http2}\n{driver}");
+    run_plan(None, group, &driver, &["--set", "timeline.warmup=0s", &url])
 }
 
 /// Returns the requests that a server has seen after the first ones, which are the check's, as text.
@@ -70,41 +81,11 @@ fn file(end: &str, content: &str) -> NamedTempFile {
     file
 }
 
-/// The engine `wire` has the header blocks of one request.
-#[test]
-fn over_http2_the_library_sends_what_differs_between_operations() {
-    let (server, folder) = (Secure::start(Spoken::Http2), tempfile::tempdir().unwrap());
-    let rows = folder.path().join("rows.csv");
-    std::fs::write(&rows, "user\nana\nbo\n").unwrap();
-    let url = server.url("localhost");
-    let load = [
-        "--http2",
-        "--path",
-        "/{{user}}",
-        "-c",
-        "2",
-        "-n",
-        "10",
-        "-q",
-        &url,
-        "--rows",
-    ];
-    let call = |more: &[&str]| {
-        let program = Program::new(PROGRAM).args(load).args([&rows]);
-        program.args(more)
-    };
-    let run = call(&[]).run();
-    assert_eq!(run.result["operations"]["ok"], 10, "{}", run.stderr);
-    assert_eq!(run.result["plan"]["driver"]["engine"], "hyper");
-    let problem = ["driver.engine (--engine)", "over HTTP/2", "--engine hyper"];
-    call(&["--engine", "wire"]).refused(2, &problem);
-}
-
 #[test]
 fn requests_are_sent_by_weight_and_measured_by_name() {
-    for engine in ENGINES {
+    for http2 in VERSIONS {
         let server = well();
-        let result = run(engine, (4, 100), THREE, &server);
+        let result = run(http2, (4, 100), THREE, &server);
         // The check sends each request twice to learn its content, unless a number is in it.
         let counts = by_path(&seen(&server, 4));
         let (page, item) = (counts["/page"], counts["/item"]);
@@ -119,7 +100,7 @@ fn requests_are_sent_by_weight_and_measured_by_name() {
         );
         // The same plan draws the same.
         let again = well();
-        run(engine, (4, 100), THREE, &again);
+        run(http2, (4, 100), THREE, &again);
         assert_eq!(by_path(&seen(&again, 4)), counts);
     }
 }
@@ -128,13 +109,13 @@ fn requests_are_sent_by_weight_and_measured_by_name() {
 #[test]
 fn requests_in_turn_are_sent_in_the_order_of_the_plan() {
     let journey = format!("order = \"sequential\"\n{THREE}");
-    for engine in ENGINES {
+    for http2 in VERSIONS {
         let server = well();
-        let result = run(engine, (3, 6), &journey, &server);
+        let result = run(http2, (3, 6), &journey, &server);
         assert_eq!((result.values("page"), result.values("item")), (15, 3));
     }
     let server = well();
-    run("wire", (1, 6), &journey, &server);
+    run(false, (1, 6), &journey, &server);
     let requests = seen(&server, 4);
     let paths = requests
         .iter()
@@ -150,7 +131,7 @@ fn requests_in_turn_are_sent_in_the_order_of_the_plan() {
 fn a_failure_is_counted_by_the_name_of_its_request() {
     let wrong = OK.replace("200", "404");
     let server = Scripted::start_each(move |number| script_of(number, &wrong));
-    let result = run("wire", (1, 40), THREE, &server);
+    let result = run(false, (1, 40), THREE, &server);
     let (failed, ok) = (result.count("failed_page"), result.values("item"));
     assert_eq!(
         (failed, result.error("status")),
@@ -185,13 +166,13 @@ fn rows_of_a_file_are_sent_each_once_and_then_again() {
         ".jsonl",
         "{\"word\":\"a, b\",\"note\":1}\n{\"note\":\"say \\\"hi\\\"\",\"word\":\"ü?x=1\"}\n{\"word\":\"c\",\"note\":3}\n{\"word\":\"d\",\"note\":4}\n",
     );
-    for (engine, rows) in [("wire", &csv), ("hyper", &csv), ("wire", &json)] {
+    for (http2, rows) in [(false, &csv), (true, &csv), (false, &json)] {
         let server = well();
         let driver = format!(
             "rows = {:?}\nmethod = \"POST\"\npath = \"/find?q={{{{word}}}}\"\nheaders = [\"X-Word: {{{{word}}}}\"]\nbody = [\"<{{{{note}}}}>\"]",
             rows.path()
         );
-        run(engine, (2, 4), &driver, &server);
+        run(http2, (2, 4), &driver, &server);
         let requests = seen(&server, 1);
         assert_eq!(requests.len(), 8, "{requests:?}");
         for (path, field, body) in [
@@ -216,6 +197,25 @@ fn rows_of_a_file_are_sent_each_once_and_then_again() {
     }
 }
 
+#[test]
+fn requests_without_bodies_in_their_answers_are_among_others() {
+    let two = "[[driver.requests]]\nname = \"one\"\n[[driver.requests]]\nname = \"none\"\nmethod = \"HEAD\"";
+    for http2 in VERSIONS {
+        let head = OK.strip_suffix("hello").unwrap();
+        let answers = [("HEAD", head), ("GET", OK)];
+        let answers = answers.map(|(begin, answer)| (begin.to_owned(), answer.into()));
+        let server = Scripted::start(vec![
+            Step::Expect,
+            Step::SendBy(answers.to_vec()),
+            Step::Again,
+        ]);
+        let result = run(http2, (2, 20), two, &server);
+        assert_eq!(result.operations("ok"), 40, "{}", result["errors"]);
+        assert_eq!(result.count("body_bytes"), 5 * result.values("one"));
+        assert!(result.values("none") > 0, "{result}");
+    }
+}
+
 /// A large request is sent in parts. All parts are of one row, and the next request has the next row.
 #[test]
 fn a_request_that_is_sent_in_parts_is_of_one_row() {
@@ -228,7 +228,7 @@ fn a_request_that_is_sent_in_parts_is_of_one_row() {
         csv.path(),
         body.path()
     );
-    run("wire", (1, 4), &driver, &server);
+    run(false, (1, 4), &driver, &server);
     let requests = seen(&server, 1);
     let ends = requests.iter().map(|request| {
         let body = request.split("\r\n\r\n").nth(1).unwrap_or_default();
@@ -240,10 +240,10 @@ fn a_request_that_is_sent_in_parts_is_of_one_row() {
 
 #[test]
 fn clients_pause_after_an_answer_and_the_pause_is_in_no_time() {
-    for engine in ENGINES {
+    for http2 in VERSIONS {
         let server = well();
         let driver = "think = \"uniform:150ms:200ms\"";
-        let result = run(engine, (5, 4), driver, &server);
+        let result = run(http2, (5, 4), driver, &server);
         // Three pauses between four requests.
         assert!(
             result["wall_s"].as_f64().unwrap() >= 0.45,
@@ -260,9 +260,9 @@ fn clients_pause_after_an_answer_and_the_pause_is_in_no_time() {
 
 #[test]
 fn a_client_whose_connection_ends_in_its_pause_opens_another_one_after_it() {
-    for engine in ENGINES {
+    for http2 in VERSIONS {
         let server = Scripted::start_each(|_| vec![Step::Expect, send(OK), Step::Close]);
-        let result = run(engine, (3, 3), "think = \"100ms\"", &server);
+        let result = run(http2, (3, 3), "think = \"100ms\"", &server);
         assert_eq!(
             (result.operations("ok"), result.operations("failed")),
             (9, 0)
@@ -327,10 +327,10 @@ fn shop() -> Scripted {
 
 #[test]
 fn values_and_cookies_of_a_client_go_into_its_later_requests() {
-    for engine in ENGINES {
+    for http2 in VERSIONS {
         let server = shop();
         let driver = format!("any_content = true\n{LOGIN}");
-        let result = run(engine, (3, 5), &driver, &server);
+        let result = run(http2, (3, 5), &driver, &server);
         assert_eq!(result.operations("ok"), 15, "{}", result["errors"]);
         let counts = ["login", "order", "buy"].map(|name| result.values(name));
         // What a client needs is sent first, once.
@@ -370,7 +370,7 @@ fn an_answer_without_the_value_fails_as_capture_and_before_the_run_it_is_refused
         0 => answers("HTTP/1.1 200 OK\r\nContent-Length: 16\r\n\r\n{\"token\": \"abc\"}"),
         _ => answers(json),
     });
-    let result = run("wire", (2, 3), login, &server);
+    let result = run(false, (2, 3), login, &server);
     assert_eq!(
         (result.error("capture"), result.count("failed_login")),
         (6, 6)
@@ -385,18 +385,12 @@ fn an_answer_without_the_value_fails_as_capture_and_before_the_run_it_is_refused
 #[test]
 fn a_token_from_setup_is_there_for_all_requests_at_a_rate_too() {
     let setup = "[driver.setup]\nname = \"token\"\nmethod = \"POST\"\npath = \"/login\"\ncapture = [\"json:/user/token as token\"]\n";
-    for engine in ENGINES {
+    for http2 in VERSIONS {
         let server = shop();
         let driver = format!(
-            "engine = \"{engine}\"\nconnections = 2\npath = \"/order\"\nany_content = true\nheaders = [\"X-Token: {{{{token}}}}\"]\n{setup}"
+            "connections = 2\npath = \"/order\"\nany_content = true\nheaders = [\"X-Token: {{{{token}}}}\"]\n{setup}"
         );
-        let group = "rate = 200\nops = 10";
-        let result = run_plan(
-            None,
-            group,
-            &driver,
-            &["--set", "timeline.warmup=0s", &url(&server)],
-        );
+        let result = run_group(http2, "rate = 200\nops = 10", &driver, &server);
         assert_eq!(result.operations("failed"), 0, "{}", result["errors"]);
         let requests = seen(&server, 1);
         assert!(requests.len() >= 2);

@@ -200,14 +200,18 @@ fn counts(result: &ResultFile) -> Vec<(&'static str, u64)> {
 fn how_the_driver_waits_changes_no_count() {
     let server = well();
     let url = url(&server);
-    let users = |driver: &str| counts(&run_users(40, 20, driver, &[&url, "-t", "1"]));
-    assert_eq!(users("batch = true"), users("batch = false"));
+    let users = |driver: &str| run_users(40, 20, driver, &[&url, "-t", "1"]);
+    let (batched, single) = (users(""), users("batch = false"));
+    assert_eq!(counts(&batched), counts(&single));
+    assert!(batched["counts"]["batched_ms"].is_u64());
+    assert!(single["counts"]["batched_ms"].is_null());
     let paced = |engine: &str, pacing: &str| {
         let how = format!("engine = \"{engine}\"\npacing = \"{pacing}\"\nconnections = 5");
         let words = [url.as_str(), "-t", "1", "--set", "timeline.warmup=0s"];
         let (wake_ms, ran) = lateness(|| run_plan(None, "rate = 200\nops = 200", &how, &words));
         assert_eq!(sums(&ran), (200, 200, 5), "{engine}, {pacing}");
         // No request waits for an unrelated timer: the next one is half a second away, on average.
+        assert!(ran["counts"]["batched_ms"].is_null(), "{engine}, {pacing}");
         let late_ms = ran.number("/lag/p50_ns") as f64 / 1e6;
         let allowed = f64::max(200.0, 10.0 * wake_ms);
         assert!(late_ms < allowed, "{engine}, {pacing}: {late_ms} ms late");

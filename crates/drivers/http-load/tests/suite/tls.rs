@@ -142,10 +142,6 @@ fn options_that_an_engine_lacks_are_refused_before_the_start() {
             ["--pipeline", "--engine wire"],
         ),
         (
-            &[secure, "--engine", "hyper", "--batch"],
-            ["--batch", "--engine wire"],
-        ),
-        (
             &[secure, "--tls-ca", "/no/such.pem"],
             ["--tls-ca", "in PEM"],
         ),

@@ -5,18 +5,15 @@ use std::io::Write as _;
 use anyhow::{Context as _, bail, ensure};
 use load::clock;
 use load::net::url::ServerUrl;
-use traffic::Values;
+use traffic::{Names, Values};
 
 use super::{IS_IT_HTTP, connect, read};
 use crate::check::sample::{Content, Fetched, response_limit};
-use crate::events::CONTENT_TYPE;
-use crate::http2::{Connection, Event, RequestBlocks, Sink};
-use crate::roles::redirect::{LOCATION, RedirectTarget};
+use crate::http2::{Connection, Event, OwnPart, RequestBlocks, Sink, Table};
+use crate::roles::cookies::Cookies;
+use crate::roles::redirect::RedirectTarget;
 use crate::settings::Settings;
 use crate::tls::{H2, NO_HTTP2};
-
-/// The fields of a response that are kept.
-const NEEDED: [&str; 2] = [LOCATION, CONTENT_TYPE];
 
 /// Keeps the content of the response.
 struct Receiver;
@@ -26,8 +23,8 @@ impl Sink<Content> for Receiver {
         content.status(status);
     }
 
-    fn needs(&self, name: &[u8]) -> bool {
-        NEEDED.iter().any(|needed| name == needed.as_bytes())
+    fn needs(&self, _name: &[u8]) -> bool {
+        true
     }
 
     fn field(&mut self, content: &mut Content, name: &[u8], value: &[u8]) {
@@ -44,17 +41,21 @@ impl Sink<Content> for Receiver {
 pub(super) fn fetch(
     settings: &Settings,
     server: &ServerUrl,
+    names: &Names,
+    (values, cookies): (Values<'_>, &Cookies),
     hop: Option<&RedirectTarget>,
 ) -> anyhow::Result<Fetched> {
-    let blocks = RequestBlocks::new(settings, server)?;
+    let blocks = RequestBlocks::new(settings, server, names)?;
     let mut stream = connect(settings, server)?;
     ensure!(!server.tls || stream.protocol() == Some(H2), NO_HTTP2);
-    let mut connection = Connection::new(settings.method == "HEAD");
-    connection.open(Content::default(), &blocks, 0, hop);
+    let mut connection = Connection::new(Table::Empty);
+    let mut own = OwnPart::default();
+    blocks.write(values, cookies, hop, &mut own);
+    connection.open(Content::default(), &blocks, &own);
     let mut buffer = vec![0; 64 * 1024];
     let give_up = clock::now() + response_limit(settings).as_nanos() as u64;
     loop {
-        send(&mut connection, &blocks, hop, &mut stream).context("cannot send the request")?;
+        send(&mut connection, &mut stream).context("cannot send the request")?;
         let length = read(settings, server, &mut stream, &mut buffer, give_up)?;
         ensure!(
             length > 0,
@@ -95,16 +96,10 @@ pub(super) fn fetch(
 
 fn send(
     connection: &mut Connection<Content>,
-    blocks: &RequestBlocks,
-    hop: Option<&RedirectTarget>,
     stream: &mut tls_client::Socket,
 ) -> std::io::Result<()> {
     loop {
-        if let Some(body) = blocks.body(0, hop)
-            && let Some((id, _)) = connection.next_upload()
-        {
-            connection.upload(id, &body.bytes(Values::from_number(0)));
-        }
+        connection.upload();
         let output = connection.output();
         let length = output.len();
         if length == 0 {

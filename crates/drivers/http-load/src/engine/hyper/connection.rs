@@ -40,8 +40,6 @@ struct ConnectionTask<'d, 'a> {
     counters: Rc<IoCounters>,
     /// Its owner, with the last operation that was started on it.
     owner: Cell<Owner>,
-    /// True while its client thinks after an answer.
-    thinks: Cell<bool>,
     /// True until its client's first request is answered.
     awaiting_first_response: Cell<bool>,
     /// An operation whose redirect was the connection's last response.
@@ -72,7 +70,6 @@ pub(super) async fn serve(worker: &HyperWorker<'_>, mut pending: PendingConnect)
         worker,
         counters: IoCounters::new(worker.record(), settings.phases),
         owner: Cell::new(pending.owner),
-        thinks: Cell::new(false),
         awaiting_first_response: Cell::new(pending.is_first),
         redirected: Cell::new(None),
         failed: Cell::new(false),
@@ -302,19 +299,6 @@ impl ConnectionTask<'_, '_> {
         left
     }
 
-    /// Returns the next operation of a client after an answer. `None` if it thinks first, or leaves.
-    fn after_answer(&self, slot: &RequestSlot, now: u64) -> Option<Operation> {
-        let (clients, mut state) = self.worker.borrow();
-        let owner = self.owner.get();
-        self.thinks
-            .set(clients.think(owner, now, slot.id.get(), &mut state));
-        drop((clients, state));
-        if self.thinks.get() {
-            return None;
-        }
-        self.one_more(now)
-    }
-
     /// Starts one more operation of a closed-loop client, which keeps a fixed number in flight.
     fn one_more(&self, now: u64) -> Option<Operation> {
         let owner = self.owner.get();
@@ -328,18 +312,13 @@ impl ConnectionTask<'_, '_> {
         Some(next)
     }
 
-    /// Waits for the next operation of the pool, or of a client that thinks; `None` once the connection has ended.
+    /// Waits for the next operation of the pool; `None` once the connection has ended.
     async fn more(&self, slot: &Rc<RequestSlot>) -> Option<Operation> {
-        let owner = self.owner.get();
-        if owner.pool {
+        // A client that leaves closes its connection.
+        let pool = self.owner.get().pool;
+        if pool {
             self.worker.next(slot).await
-        } else if self.thinks.take() {
-            let next = slot.assigned().await?;
-            let last = next.index;
-            self.owner.set(Owner { last, ..owner });
-            Some(next)
         } else {
-            // A client that leaves closes its connection.
             None
         }
     }
@@ -430,7 +409,7 @@ impl ConnectionTask<'_, '_> {
             }
             self.counters.record_progress();
             next = if has_ended {
-                self.after_answer(slot, now)
+                self.one_more(now)
             } else {
                 Some(operation)
             };

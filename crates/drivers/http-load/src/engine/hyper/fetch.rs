@@ -13,7 +13,6 @@ use load::clock;
 use load::net::dial::dial;
 use load::net::sources::Sources;
 use load::net::url::ServerUrl;
-use traffic::{Names, Values};
 
 use super::Prepared;
 use super::dial::{ConnectError, open};
@@ -21,7 +20,6 @@ use super::executor::LocalExecutor;
 use super::fault;
 use super::sender::Sender;
 use crate::check::sample::{Content, Fetched, PREFLIGHT_TIMEOUT, TIMED_OUT, no_connection};
-use crate::roles::cookies::Cookies;
 use crate::roles::redirect::RedirectTarget;
 use crate::settings::Settings;
 
@@ -29,18 +27,16 @@ use crate::settings::Settings;
 pub(crate) fn fetch(
     settings: &Settings,
     server: &ServerUrl,
-    names: &Names,
-    (values, cookies): (Values<'_>, &Cookies),
     hop: Option<&RedirectTarget>,
 ) -> anyhow::Result<Fetched> {
-    let prepared = Prepared::new(settings, [settings], server, names)?;
+    let prepared = Prepared::new(settings, server)?;
     let fetch = || -> anyhow::Result<Fetched> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
             .context("cannot create a Tokio runtime")?;
         let asked = async {
-            let asked = send_request(settings, server, &prepared, (values, cookies), hop);
+            let asked = send_request(settings, server, &prepared, hop);
             let asked = tokio::time::timeout(PREFLIGHT_TIMEOUT, asked).await;
             asked.unwrap_or_else(|_| bail!(TIMED_OUT))
         };
@@ -55,7 +51,6 @@ async fn send_request(
     settings: &Settings,
     server: &ServerUrl,
     prepared: &Prepared,
-    (values, cookies): (Values<'_>, &Cookies),
     hop: Option<&RedirectTarget>,
 ) -> anyhow::Result<Fetched> {
     let peer = &server.peer;
@@ -77,7 +72,7 @@ async fn send_request(
         (Sender::One(sender), Either::Right(connection))
     };
     let asked = async {
-        let request = prepared.messages[0].request(values, cookies, hop);
+        let request = prepared.messages.request(0, hop);
         let may_be_http1 = settings.http2 && !server.tls;
         let response = sender.send(request).await;
         let response = response.map_err(|error| unreadable(error, may_be_http1))?;

@@ -1,8 +1,8 @@
-//! The requests of a run as hyper messages, built before it starts except for what differs between operations.
+//! The requests of a run as hyper messages, built before it starts except for the numbers in them.
 
 use http_body_util::Full;
 use hyper::body::Bytes;
-use hyper::header::{CONNECTION, CONTENT_LENGTH, COOKIE, HOST, HeaderMap, HeaderName, HeaderValue};
+use hyper::header::{CONNECTION, CONTENT_LENGTH, HOST, HeaderMap, HeaderName, HeaderValue};
 use hyper::http::uri::{Authority, PathAndQuery, Scheme};
 use hyper::{Method, Request, Uri};
 use load::net::url::ServerUrl;
@@ -10,7 +10,6 @@ use load::plan::Invalid;
 use traffic::{Encoding, Names, Template, Values};
 
 use crate::requests::{HEAD, bodies, fields, path};
-use crate::roles::cookies::Cookies;
 use crate::roles::redirect::{RedirectTarget, is_of_content};
 use crate::settings::Settings;
 
@@ -36,11 +35,8 @@ pub(super) struct Messages {
 
 impl Messages {
     /// Builds the requests to one server from the settings.
-    pub(super) fn new(
-        settings: &Settings,
-        server: &ServerUrl,
-        names: &Names,
-    ) -> Result<Self, Invalid> {
+    pub(super) fn new(settings: &Settings, server: &ServerUrl) -> Result<Self, Invalid> {
+        let names = &Names::default();
         let wrong = |problem: String| Invalid::new(HEAD, format!("{problem}: correct it"));
         let method = settings.method.parse::<Method>();
         let method = method.map_err(|error| wrong(error.to_string()))?;
@@ -97,16 +93,11 @@ impl Messages {
         !self.bodies.is_empty()
     }
 
-    /// Returns the request of the operation with these values: the first one, or `hop`'s, with the cookies of
-    /// its path.
-    pub(super) fn request(
-        &self,
-        values: Values<'_>,
-        cookies: &Cookies,
-        hop: Option<&RedirectTarget>,
-    ) -> Message {
+    /// Returns the request of the operation with this number: the first one, or `hop`'s.
+    pub(super) fn request(&self, number: u64, hop: Option<&RedirectTarget>) -> Message {
+        let values = Values::from_number(number);
         let is_bare = hop.is_some_and(|hop| hop.bare);
-        let index = (values.number % self.bodies.len().max(1) as u64) as usize;
+        let index = (number % self.bodies.len().max(1) as u64) as usize;
         let body = self.bodies.get(index).filter(|_| !is_bare);
         let body = body.map(|body| body.bytes(values));
         let length = body.as_ref().map(Bytes::len);
@@ -120,7 +111,6 @@ impl Messages {
         let uri = match (hop, &self.uri) {
             (Some(hop), _) => uri(origin, hop.target().as_bytes()),
             (None, Some(uri)) => Some(uri.clone()),
-            // What is inserted is percent-encoded, so a valid path stays valid.
             (None, None) => uri(origin, &self.path.bytes(values)),
         };
         *request.uri_mut() = uri.unwrap_or_default();
@@ -132,11 +122,6 @@ impl Messages {
             if let Ok(value) = HeaderValue::from_maybe_shared(text.bytes(values)) {
                 headers.append(name.clone(), value);
             }
-        }
-        let cookie = cookies.of_path(request.uri().path().as_bytes());
-        let headers = request.headers_mut();
-        if let Some(cookie) = (!cookie.is_empty()).then(|| cookie.parse().ok()).flatten() {
-            headers.insert(COOKIE, cookie);
         }
         if let Some(length) = length {
             headers.insert(CONTENT_LENGTH, length.into());

@@ -17,8 +17,6 @@ pub(super) struct Elapsed;
 
 #[derive(Debug, Default)]
 pub(super) struct RequestSlot {
-    /// Its entry in the table of slots.
-    pub(super) id: Cell<Option<Id>>,
     /// Deadline of the awaited future; 0: there is none.
     deadline: Cell<u64>,
     elapsed: Cell<bool>,
@@ -125,7 +123,6 @@ impl<'a> SlotGuard<'a> {
     pub(super) fn new(slots: &'a SlotTable) -> Self {
         let slot = Rc::new(RequestSlot::default());
         let id = slots.borrow_mut().insert(Rc::clone(&slot));
-        slot.id.set(Some(id));
         Self { slots, id, slot }
     }
 }

@@ -138,9 +138,7 @@ impl<'a> HyperWorker<'a> {
     pub(super) fn message(&self, operation: &Operation, index: u32) -> Message {
         let clients = &mut *self.clients.borrow_mut();
         let hop = clients.counters.hop(operation);
-        let messages = &self.prepared(index).messages[usize::from(operation.request)];
-        let (values, cookies) = clients.source.values(operation, index, hop.is_some());
-        messages.request(values, cookies, hop)
+        self.prepared(index).messages.request(operation.index, hop)
     }
 
     /// Records a phase of an operation, if phases are measured and it counts.
@@ -216,22 +214,8 @@ impl AsyncHandler for HyperWorker<'_> {
 
     fn timer(&self, retry: Retry, state: &mut LoopState<Retry>) {
         let clients = &mut *self.clients.borrow_mut();
-        let waiting = retry
-            .waiting
-            .and_then(|id| self.slots.borrow_mut().get_mut(id).cloned());
-        let Some(slot) = waiting else {
-            let pending = clients.retry(retry, state);
-            return pending
-                .into_iter()
-                .for_each(|pending| self.connect(pending));
-        };
-        match clients.resume(retry, state) {
-            Some(operation) if !slot.assign(operation) => {
-                self.connect(clients.reconnect(operation, retry.owner.index));
-            }
-            Some(_) => {}
-            // A client that leaves closes its connection.
-            None => slot.end(),
+        if let Some(pending) = clients.retry(retry, state) {
+            self.connect(pending);
         }
     }
 

@@ -43,11 +43,11 @@ impl<'a> WireWorker<'a> {
         self.connect_with(pending, VecDeque::new(), cx);
     }
 
-    /// Opens a connection for several operations, which HTTP/2 allows.
+    /// Opens a connection for several operations, which HTTP/2 allows: the first of `waiting` is the one of `pending`.
     pub(super) fn connect_with(
         &mut self,
         pending: PendingConnect,
-        more: VecDeque<Waiting>,
+        waiting: VecDeque<Waiting>,
         cx: &mut Cx<'a>,
     ) {
         let server = self.shared.server_of(pending.owner.index);
@@ -63,21 +63,20 @@ impl<'a> WireWorker<'a> {
             Ok(socket) => socket,
             Err(errno) => {
                 let kind = outcome::connect_error(errno);
-                for waiting in more {
+                for waiting in waiting.into_iter().skip(1) {
                     self.clients
                         .fail(&waiting.operation, kind, &cx.state.record);
                 }
                 return self.clients.connect_failed(pending, kind, &mut cx.state);
             }
         };
-        let streams = self
-            .shared
-            .settings
-            .http2
-            .then(|| Box::new(Streams::new(self.shared.is_head(0))));
+        let streams = || Box::new(Streams::new(self.prepared[server].table()));
+        let streams = self.shared.settings.http2.then(streams);
         let mut connection = Connection::new(socket, pending, streams, began);
-        if let Some(streams) = &mut connection.streams {
-            streams.waiting.extend(more);
+        if let Some(streams) = &mut connection.streams
+            && !waiting.is_empty()
+        {
+            streams.waiting = waiting;
         }
         if connection.streams.is_none() {
             connection.events = EventStream::new(&self.shared.settings);

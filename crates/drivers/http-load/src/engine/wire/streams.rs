@@ -6,14 +6,13 @@ use std::io::{ErrorKind, Write as _};
 use load::clock;
 use load::recorder::Recorder;
 use load::slots::Id;
-use traffic::Values;
 
 use super::connection::Connection;
 use super::{Cx, WireWorker};
 use crate::content::Checksum;
 use crate::counters::CompletedResponse;
 use crate::events::{CONTENT_TYPE, EventStream, Reading};
-use crate::http2::{self, Event, Fault, Response};
+use crate::http2::{self, Event, Fault, OwnPart, Response, Table};
 use crate::outcome::{self, count};
 use crate::roles::checks::{Captured, ResponseCapture};
 use crate::roles::clients::{ConnectionState, EndedConnection, PendingConnect};
@@ -27,6 +26,8 @@ pub(super) struct Waiting {
     pub(super) operation: Operation,
     /// True if the server has refused it once. It is not sent a third time.
     was_refused: bool,
+    /// Its request, if it has a row: the reader goes on with the next one.
+    sent: Option<Box<OwnPart>>,
 }
 
 impl From<Operation> for Waiting {
@@ -34,6 +35,7 @@ impl From<Operation> for Waiting {
         Self {
             operation,
             was_refused: false,
+            sent: None,
         }
     }
 }
@@ -77,9 +79,9 @@ pub(super) struct Streams {
 }
 
 impl Streams {
-    pub(super) fn new(is_head: bool) -> Self {
+    pub(super) fn new(table: Table) -> Self {
         Self {
-            wire: http2::Connection::new(is_head),
+            wire: http2::Connection::new(table),
             waiting: VecDeque::new(),
             counted: 0,
             has_answered: false,
@@ -274,13 +276,11 @@ impl<'a> WireWorker<'a> {
         let Some(connection) = cx.connections.get_mut(id) else {
             return;
         };
-        let server = self.shared.server_of(connection.owner.index);
-        let (Some(streams), Some(blocks)) = (
-            connection.streams.as_deref_mut(),
-            &self.prepared[server].blocks,
-        ) else {
+        let client = connection.owner.index;
+        let Some(streams) = connection.streams.as_deref_mut() else {
             return;
         };
+        let prepared = &self.prepared[self.shared.server_of(client)];
         let record = &cx.state.record;
         let mut now = 0;
         while streams.wire.can_open()
@@ -297,7 +297,20 @@ impl<'a> WireWorker<'a> {
                 }
             }
             streams.counted += u32::from(operation.counted);
-            let (index, hop) = (operation.index, self.clients.counters.hop(operation));
+            let request = operation.request;
+            let blocks = &prepared.blocks[usize::from(request)];
+            match &waited.sent {
+                Some(sent) => self.own.clone_from(sent),
+                None => {
+                    let hop = self.clients.counters.hop(operation);
+                    let source = &mut self.clients.source;
+                    let (values, cookies) = source.values(operation, client, hop.is_some());
+                    blocks.write(values, cookies, hop, &mut self.own);
+                    if self.shared.requests_of(request, client).use_rows {
+                        waited.sent = Some(Box::new(self.own.clone()));
+                    }
+                }
+            }
             let spare = streams.spare.pop();
             let exchange = Exchange {
                 waited,
@@ -307,18 +320,9 @@ impl<'a> WireWorker<'a> {
                 captured: spare.or_else(|| self.shared.checks.new_capture()),
                 events: EventStream::new(&self.shared.settings),
             };
-            streams.wire.open(exchange, blocks, index, hop);
+            streams.wire.open(exchange, blocks, &self.own);
         }
-        while let Some((stream, exchange)) = streams.wire.next_upload() {
-            let operation = exchange.waited.operation;
-            let hop = self.clients.counters.hop(&operation);
-            let Some(body) = blocks.body(operation.index, hop) else {
-                return;
-            };
-            streams
-                .wire
-                .upload(stream, &body.bytes(Values::from_number(operation.index)));
-        }
+        streams.wire.upload();
     }
 
     /// Processes received bytes, and sends what follows from them at once.
@@ -513,17 +517,19 @@ impl<'a> WireWorker<'a> {
             self.clients.fail(&exchange.waited.operation, kind, record);
         }
         if streams.is_closing() {
-            // It was announced, so the connection is not lost.
-            connection.state = ConnectionState::Busy;
+            // It was announced, so the connection is not lost. A client that thinks goes on by its timer.
+            if connection.owner.pool {
+                connection.state = ConnectionState::Busy;
+            }
             record.count(count::CLOSED, u64::from(self.shared.settings.keep_alive));
         }
         let (owner, state) = (connection.owner, connection.state);
         let is_first = connection.awaiting_first_response;
         // Its client may need the descriptor for the next one.
         drop(connection);
-        let mut waiting = streams.waiting;
+        let waiting = streams.waiting;
         if streams.has_answered
-            && let Some(first) = waiting.pop_front()
+            && let Some(first) = waiting.front()
         {
             let (operation, clients) = (first.operation, &mut self.clients);
             let pending = PendingConnect {

@@ -154,6 +154,7 @@ fn a_wrong_option_or_file_is_refused_with_the_remedy() {
     let unknown = call(&[]);
     let order = ["--set", "driver.order=sequential", URL];
     let think = call(&["--rows", "good.csv", "-R", "5", "--think", "1s"]);
+    let hyper = call(&["--rows", "good.csv", "--engine", "hyper"]);
     let pipeline = call(&["--rows", "good.csv", "--pipeline", "2", "--think", "1s"]);
     check(
         PROGRAM,
@@ -175,6 +176,7 @@ fn a_wrong_option_or_file_is_refused_with_the_remedy() {
                 &["driver.path", "`{{a}}` names nothing", "--rows"],
             ),
             refused(&order, &["driver.order", "there are none: leave it out"]),
+            refused(&hyper, &["driver.engine (--engine)", "--engine wire"]),
             refused(&think, &["driver.think (--think)", "leave it out"]),
             refused(
                 &pipeline,
