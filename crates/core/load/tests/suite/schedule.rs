@@ -372,7 +372,12 @@ fn arrival() -> impl Strategy<Value = Arrival> {
     prop_oneof![
         Just(Arrival::Constant),
         Just(Arrival::Poisson),
-        Just("gamma:0.25".parse().unwrap())
+        (1u8..=100).prop_filter_map("a shape", |shape| format!(
+            "gamma:{}",
+            f32::from(shape) / 10.0
+        )
+        .parse()
+        .ok())
     ]
 }
 
