@@ -10,8 +10,9 @@ use crate::outcome::{self, count};
 /// The remedy if the length of a response varies.
 pub(crate) const ANY_LENGTH: &str = "accept responses of any length with --any-content";
 
-/// Share of the requests that may wait for a connection without a note.
+/// Share of the requests that may wait for a connection without a note, and a number of them that always may.
 const MAX_WAITED: f64 = 0.01;
+const FEW_WAITED: u64 = 10;
 
 pub(crate) fn findings(total: &Tally) -> Findings {
     let failed = |kind| total.errors.get(kind).copied().unwrap_or(0);
@@ -42,7 +43,7 @@ pub(crate) fn findings(total: &Tally) -> Findings {
         hint: "opening connections is a part of what was measured: raise the server's limit of requests per connection, or plan for it with --no-keep-alive".to_owned(),
     });
     let (waited, started) = (total.counted(count::WAITED), total.counted(STARTED));
-    let is_short = waited as f64 > MAX_WAITED * started as f64;
+    let is_short = waited > FEW_WAITED && waited as f64 > MAX_WAITED * started as f64;
     let waits = is_short.then(|| Warning {
         kind: Kind::Audit,
         severity: Severity::Note,
@@ -75,7 +76,7 @@ pub(crate) fn findings(total: &Tally) -> Findings {
         hint: "to load one of them, write it in the URL, or name it with --connect-to".to_owned(),
     });
     Findings {
-        warnings: [differs, varies, closes, waits, ends, spreads]
+        warnings: [differs, varies, closes, spreads, waits, ends]
             .into_iter()
             .flatten()
             .collect(),

@@ -217,8 +217,7 @@ impl Daemons {
         &self,
         listening: &[Result<Listeners, NotFound>],
     ) -> Option<Warning> {
-        let services = self.services.iter().map(|service| service.daemon.pid());
-        let launched: BTreeSet<u32> = self.pids().into_iter().chain(services).collect();
+        let launched: BTreeSet<u32> = self.pids().into_iter().chain(self.service_pids()).collect();
         let holders = listening.iter().flat_map(|found| match found {
             Ok(found) => found.holders.iter().copied().collect(),
             Err(NotFound::Forwarder { pid, .. }) => BTreeSet::from([*pid]),
@@ -319,6 +318,10 @@ impl Daemons {
         let pid = |instance: &Instance| instance.daemon.pid();
         let behind = &self.services[..self.behind];
         self.instances.iter().chain(behind).map(pid).collect()
+    }
+
+    pub(super) fn service_pids(&self) -> impl Iterator<Item = u32> {
+        self.services.iter().map(|service| service.daemon.pid())
     }
 
     /// Returns the services that are no part of the daemon.

@@ -118,15 +118,10 @@ impl ResourceMonitor {
         folder: &Folder,
     ) -> anyhow::Result<Self> {
         let before = scrape::fetch(daemons.scrape_targets(true)).await;
-        let columns: Vec<String> = scrape::sum(&before)
-            .unwrap_or_default()
-            .into_keys()
-            .collect();
-        let services: Vec<ServiceSampler> = daemons
-            .services_apart()
-            .iter()
-            .map(ServiceSampler::new)
-            .collect();
+        let columns = scrape::sum(&before).unwrap_or_default();
+        let columns: Vec<String> = columns.into_keys().collect();
+        let services = daemons.services_apart().iter();
+        let services: Vec<ServiceSampler> = services.map(ServiceSampler::new).collect();
         let header: Vec<String> = std::iter::once(usage::csv_header().to_owned())
             .chain(services.iter().flat_map(ServiceSampler::columns))
             .chain(columns.iter().cloned())
@@ -161,9 +156,9 @@ impl ResourceMonitor {
                 None
             } else {
                 let own = std::iter::once(std::process::id());
-                let services = daemons.services_apart().iter();
-                let services = services.map(|service| service.daemon.pid());
-                let own = own.chain(pids.iter().copied()).chain(services);
+                let own = own
+                    .chain(pids.iter().copied())
+                    .chain(daemons.service_pids());
                 Others::open(&own.collect::<Vec<_>>())
             },
             daemon_quotas: daemon_groups

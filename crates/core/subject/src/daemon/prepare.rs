@@ -162,7 +162,7 @@ impl Prepared {
             .map_err(|error| DaemonError::BadManifest(error.into()))
     }
 
-    /// Returns its program and that of the daemon behind it, if they are ones of this project.
+    /// Returns its program, and the program of the daemon behind it, if they belong to this project.
     pub fn programs(&self) -> impl Iterator<Item = &Path> {
         let programs = self.daemons().map(|daemon| daemon.paths.program.as_deref());
         programs.flatten()

@@ -302,7 +302,7 @@ fn an_open_loop_goes_over_the_connections_of_the_pool() {
             "{engine:?}"
         );
         assert_eq!(server.finish().requests, 100);
-        let others = ["tls", "first_event", "gap"];
+        let others = ["tls", "first_event", "first_content", "gap"];
         let used = tally.series().filter(|(name, _)| !others.contains(name));
         for (name, series) in used {
             let expected = if name == "connecting" { 3 } else { 100 };

@@ -43,35 +43,31 @@ fn a_redirect_of_a_path_from_a_row_is_followed() {
     let folder = tempfile::tempdir().unwrap();
     let rows = folder.path().join("rows.csv");
     std::fs::write(&rows, "user\na\nb\nc\n").unwrap();
-    for engine in ["wire", "hyper"] {
-        let server = Scripted::start(by(&[("GET /end ", OK), ("", &to(302, "/end"))]));
-        let load = [
-            "-q",
-            "-c",
-            "1",
-            "-n",
-            "6",
-            "--follow",
-            "1",
-            "--engine",
-            engine,
-            "--path",
-            "/{{user}}",
-            "--rows",
-        ];
-        let call = Program::new(PROGRAM)
-            .args(load)
-            .args([rows.to_str().unwrap(), &url(&server)]);
-        let ran = call.run();
-        assert_eq!(ran.result.operations("ok"), 6, "{}", ran.stderr);
-        let seen = server.seen();
-        let lines = seen.iter().map(|seen| seen[..7].to_vec());
-        let lines = lines
-            .filter(|line| line.ends_with(b" "))
-            .map(|line| line[5]);
-        let sent: Vec<u8> = lines.skip(1).collect();
-        assert_eq!(sent, b"abcabc", "{engine}");
-    }
+    let server = Scripted::start(by(&[("GET /end ", OK), ("", &to(302, "/end"))]));
+    let load = [
+        "-q",
+        "-c",
+        "1",
+        "-n",
+        "6",
+        "--follow",
+        "1",
+        "--path",
+        "/{{user}}",
+        "--rows",
+    ];
+    let call = Program::new(PROGRAM)
+        .args(load)
+        .args([rows.to_str().unwrap(), &url(&server)]);
+    let ran = call.run();
+    assert_eq!(ran.result.operations("ok"), 6, "{}", ran.stderr);
+    let seen = server.seen();
+    let lines = seen.iter().map(|seen| seen[..7].to_vec());
+    let lines = lines
+        .filter(|line| line.ends_with(b" "))
+        .map(|line| line[5]);
+    let sent: Vec<u8> = lines.skip(1).collect();
+    assert_eq!(sent, b"abcabc");
 }
 
 #[test]

@@ -141,7 +141,7 @@ fn a_chain_is_one_operation_and_each_answer_is_counted() {
     ] {
         assert_eq!(tally.counted(name), count, "{name}");
     }
-    let others = ["tls", "first_event", "gap"];
+    let others = ["tls", "first_event", "first_content", "gap"];
     for (name, series) in tally.series().filter(|(name, _)| !others.contains(name)) {
         let expected = match name {
             "connecting" => 1,
