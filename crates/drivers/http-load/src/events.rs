@@ -1,5 +1,7 @@
 //! Streams of server-sent events: each response is read record by record, while it comes.
 
+use std::cell::Cell;
+
 use event_stream::{Reader, Record, TooLong, is_event_stream};
 use load::net::http1;
 use load::recorder::Recorder;
@@ -180,6 +182,8 @@ pub(crate) struct Reading<'a> {
     pub(crate) now: u64,
     pub(crate) record: &'a Recorder,
     pub(crate) scan: &'a RecordScan,
+    /// Number of records that the worker has received.
+    pub(crate) received: &'a Cell<u64>,
 }
 
 /// The state of one stream.
@@ -312,6 +316,7 @@ impl EventStream {
         self.fault = taken.err().map(|Fault(kind)| kind);
         let (record, is_counted) = (reading.record, reading.is_counted);
         if events > 0 {
+            reading.received.update(|received| received + events);
             record.count_of(is_counted, count::EVENTS, events);
             record.count_of(is_counted, count::EVENT_READS, u64::from(is_new_read));
         }

@@ -5,6 +5,7 @@
 //! connection is an entry of about 140 bytes; all share one buffer. With HTTP/2 the requests and responses of a
 //! connection that are ready together share one `send` and one `recv`.
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read as _, Write as _};
 
@@ -101,6 +102,8 @@ struct WireWorker<'a> {
     /// Buffer for requests of HTTP/2.
     own: OwnPart,
     delay: BatchDelay,
+    /// Records of event streams that were received.
+    received: Cell<u64>,
     timeout_ns: u64,
     connect_timeout_ns: u64,
 }
@@ -115,6 +118,7 @@ impl<'a> WireWorker<'a> {
             outbox: Vec::new(),
             own: OwnPart::default(),
             delay: BatchDelay::new(batches(shared)),
+            received: Cell::new(0),
             timeout_ns: settings.timeout.as_nanos() as u64,
             connect_timeout_ns: settings.connect_timeout.as_nanos() as u64,
             shared,
@@ -224,8 +228,9 @@ impl Handler for WireWorker<'_> {
 
     fn after_wait(&mut self, _events: usize, _: &mut Context<Self>) {
         if self.delay.is_on {
-            self.delay
-                .polled(self.clients.ended_operations(), clock::now());
+            // Of event streams each record is a response that the driver waits for.
+            let found = self.clients.ended_operations() + self.received.get();
+            self.delay.polled(found, clock::now());
         }
     }
 
@@ -400,6 +405,7 @@ impl<'a> WireWorker<'a> {
                             now,
                             record,
                             scan,
+                            received: &self.received,
                         },
                         capture: captured.map(|captured| ResponseCapture { checks, captured }),
                     };

@@ -1,5 +1,6 @@
 //! Connections of HTTP/2: several requests at once, which the server may end or refuse one by one.
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Write as _};
 
@@ -146,6 +147,7 @@ impl Streams {
 struct Receiver<'a> {
     shared: &'a Shared,
     record: &'a Recorder,
+    received: &'a Cell<u64>,
     now: u64,
     /// True once the head of a response has come.
     has_head: bool,
@@ -191,6 +193,7 @@ impl http2::Sink<Exchange> for Receiver<'_> {
                 now: self.now,
                 record: self.record,
                 scan: &self.shared.scan,
+                received: self.received,
             };
             events.take(piece, reading);
             return events.fault().map_or(Ok(()), Err);
@@ -342,6 +345,7 @@ impl<'a> WireWorker<'a> {
             let mut receiver = Receiver {
                 shared: self.shared,
                 record: &cx.state.record,
+                received: &self.received,
                 now,
                 has_head: false,
             };
