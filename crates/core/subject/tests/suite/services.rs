@@ -77,9 +77,9 @@ async fn a_daemon_that_is_launched_alone_has_its_own_service_and_stops_it() {
 }
 
 /// A daemon that another one stands in front of, with a build of its own.
-const BACKEND: &str = "build = [['sh', '-c', 'echo built >{build}/product']]\n\
+const BACKEND: &str = "build = [['sh', '-c', 'echo built >{dir}/product']]\n\
     version = ['echo', 'backend 3']\n\
-    run = ['sh', '-c', 'cat {build}/product; pwd; echo up {socket} {port}; exec sleep 1000']\n\
+    run = ['sh', '-c', 'cat {dir}/product; pwd; echo up {socket} {port}; exec sleep 1000']\n\
     ready = { line = 'up', timeout = '60s' }\n";
 
 #[tokio::test]
