@@ -146,8 +146,8 @@ impl Schedule {
         Self::new(rule, u64::MAX, share)
     }
 
-    /// Returns the time before the end of `stages` in which perhaps no operation is due: one is due in it with constant
-    /// arrivals, and so many on average with random ones that the chance of none is about e⁻¹⁰.
+    /// Returns the time before the end of `stages` in which perhaps no operation is due. With constant arrivals one is due
+    /// in it; with random ones the chance of none is about e⁻¹⁰.
     #[must_use]
     pub fn idle_tail(stages: &[Stage], arrival: Arrival) -> Duration {
         Duration::from_nanos(Curve::new(stages).last(arrival.longest_gap()))

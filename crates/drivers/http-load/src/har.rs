@@ -211,7 +211,7 @@ fn plan(recording: Recording) -> Result<(Plan<Settings>, Option<String>), String
     }
     if bodiless > 0 {
         notes.push(format!(
-            "the bodies of {bodiless} requests, of which the recording has only the parameters"
+            "the bodies of {bodiless} requests whose parameters alone were recorded"
         ));
     }
     if unnamed > 0 {

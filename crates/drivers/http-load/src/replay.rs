@@ -17,7 +17,7 @@ const PATH: &str = "{{path}}";
 /// Opens the log of a plan that replays one.
 ///
 /// # Errors
-/// A file that can't be read, or is no log.
+/// A file that can't be read, or is not a log.
 pub(crate) fn open(settings: &Settings) -> Result<Option<(Rows, Replay)>, Invalid> {
     let Some(path) = &settings.replay else {
         return Ok(None);

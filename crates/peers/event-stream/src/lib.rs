@@ -27,7 +27,7 @@ pub struct TooLong;
 /// The fields of a record. Comments, and the fields `id` and `retry`, are left out.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Record<'a> {
-    /// The values of all `data` fields, with a line feed between two. A record without one is no event.
+    /// The values of all `data` fields, with a line feed between two. A record without one is not an event.
     pub data: Option<Cow<'a, [u8]>>,
     /// The value of the last `event` field.
     pub event: Option<&'a [u8]>,

@@ -63,7 +63,7 @@ impl FromStr for Arrival {
             None if text == "poisson" => Ok(Self::Poisson),
             Some(("gamma", text)) if let Some(known) = shape(text) => Ok(Self::Gamma(Shape(known))),
             _ => Err(format!(
-                "`{text}` is no distribution of starts: write constant, poisson, or gamma:0.25, with a shape from 0.01 (bursts) to 100 (even)"
+                "`{text}` is not a distribution of starts: write constant, poisson, or gamma:0.25, with a shape from 0.01 (bursts) to 100 (even)"
             )),
         }
     }

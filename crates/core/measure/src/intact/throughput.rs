@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{Damaged, at_least, at_most, differs};
 use crate::result::{RunResult, Second};
-use crate::tally::{OK, WARMUP, WARMUP_FAILED};
+use crate::tally::{GOODPUT, OK, WARMUP, WARMUP_FAILED};
 use crate::throughput::Throughput;
 use crate::warning::Kind;
 
@@ -89,7 +89,11 @@ fn totals(result: &RunResult, measured: &Throughput) -> Result<(), Damaged> {
         if total == 0.0 && warmup > 0 {
             return Ok(());
         }
-        let more = WARMUP_FACTOR * total * of_warmup / (ended.max(1) as f64);
+        let more = match name.as_str() {
+            // All of these may have met the objectives, and none of the others.
+            GOODPUT => of_warmup,
+            _ => WARMUP_FACTOR * total * of_warmup / (ended.max(1) as f64),
+        };
         let field = format!("throughput.counts.{name}");
         // Bytes and repeated requests of operations of the warm-up are in no total.
         at_most(&field, *number as f64, 2.0 * total + more, OF_RUN)

@@ -172,6 +172,23 @@ fn failures_of_the_warm_up_are_the_sum_of_their_kinds() {
     assert_eq!((&*refused.found, &*refused.expected), ("2", "3"));
 }
 
+/// Operations of the warm-up that end in the measured time may all be good, and the others not.
+#[test]
+fn the_goodput_of_the_measured_time_may_be_of_the_warm_up() {
+    let mut result: RunResult = serde_json::from_str(STORED).unwrap();
+    let of_warmup = result.counts["warmup"];
+    result.counts.insert("goodput".to_owned(), 10);
+    let checked = |measured: u64| {
+        let mut result = result.clone();
+        let throughput = result.throughput.as_mut().unwrap();
+        throughput.counts.insert("goodput".to_owned(), measured);
+        result.check_intact()
+    };
+    assert_eq!(checked(10 + of_warmup), Ok(()));
+    let refused = checked(100 + of_warmup).unwrap_err();
+    assert_eq!(refused.field, "throughput.counts.goodput");
+}
+
 #[test]
 fn a_result_without_its_seconds_or_the_summary_of_disturbances_is_refused() {
     let without = |change: fn(&mut Value)| {

@@ -89,7 +89,7 @@ fn recordings_of_chrome_and_firefox_become_plans_with_what_they_sent() {
             "upload POST /upload -",
         ]
     );
-    let left_out = "left out: 1 requests that the browser's cache answered, and the bodies of 1 requests, of which the recording has only the parameters";
+    let left_out = "left out: 1 requests that the browser's cache answered, and the bodies of 1 requests whose parameters alone were recorded";
     assert_eq!((notes.trim(), none.as_str()), (left_out, ""));
     assert_eq!(firefox, ["root - / -", "login POST /login q=%7Bid}&a="]);
 }

@@ -157,7 +157,7 @@ impl WebSocket {
                     let closed = Event::Closed(Closed::Status(status));
                     return Ok(Begun::Received(Received::Event(closed)));
                 }
-                // A plain one stays there: what comes is no packet.
+                // A plain one stays there: what comes is not a packet.
                 self.phase = WebSocketPhase::Greeting;
                 Ok(if self.is_plain {
                     Begun::Received(Received::Event(Event::Opened))
