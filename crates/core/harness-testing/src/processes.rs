@@ -42,15 +42,19 @@ pub fn send(child: &Child, signal: Signal) {
 /// waits for a processor stops once it has one.
 pub fn stop_for(child: &Child, time: Duration) {
     send(child, Signal::SIGSTOP);
-    wait_until("all threads are stopped", || {
-        let threads = std::fs::read_dir(format!("/proc/{}/task", child.id())).unwrap();
-        threads.flatten().all(|thread| {
-            let stat = std::fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
-            stat.rsplit_once(") ")
-                .is_none_or(|(_, rest)| rest.starts_with('T'))
-        })
-    });
+    wait_until("all threads are stopped", || all_threads_are(child, 'T'));
     // The time is what the caller tests: a stopped process publishes nothing.
     std::thread::sleep(time);
     send(child, Signal::SIGCONT);
+}
+
+/// Returns true if all threads of a child are in a state: `S` while they wait, `T` while they are stopped (`proc(5)`).
+#[must_use]
+pub fn all_threads_are(child: &Child, state: char) -> bool {
+    let threads = std::fs::read_dir(format!("/proc/{}/task", child.id())).unwrap();
+    threads.flatten().all(|thread| {
+        let stat = std::fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+        stat.rsplit_once(") ")
+            .is_none_or(|(_, rest)| rest.starts_with(state))
+    })
 }

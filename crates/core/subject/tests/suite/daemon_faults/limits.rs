@@ -4,7 +4,7 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::process::Command;
 use std::thread;
 
-use harness_testing::processes::{limit_open_files, wait_until};
+use harness_testing::processes::{all_threads_are, limit_open_files, wait_until};
 use nix::sys::signal::Signal;
 
 use super::{Process, on_daemons, on_each_daemon};
@@ -14,6 +14,8 @@ fn without_descriptors_clients_wait_and_the_log_has_the_reason() {
     let names = ["rust-streaming", "broker-daemon", "issue-daemon"];
     on_daemons(&names, |subject| {
         let process = subject.start();
+        // A thread inside of accept4 has its descriptor already: only the client's would be lacking.
+        wait_until("it waits for work", || all_threads_are(&process.0, 'S'));
         limit_open_files(process.pid(), 3);
         thread::scope(|scope| {
             let waiting = scope.spawn(|| subject.request());
