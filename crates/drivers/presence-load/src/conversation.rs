@@ -1,15 +1,18 @@
 //! The conversation of a plan, prepared: what is sent, and how answers and pushed events are read.
 
 use load::plan::Invalid;
-use traffic::{Names, Rows, Source, Weights};
+use load::schedule::Share;
+use traffic::{Names, RowReader, Rows, Source, Values, Weights};
 
 use crate::protocol::ProtocolError;
 use crate::settings::{self, Protocol, Receivers, Settings};
 
+mod access;
 mod message;
 mod pointer;
 mod step;
 
+pub(crate) use access::UserAccess;
 pub(crate) use message::{ServerMessage, read};
 use pointer::{Pointer, find, text};
 pub(crate) use step::{Answer, Step};
@@ -17,6 +20,8 @@ pub(crate) use step::{Answer, Step};
 /// The indexes of a user's own values. Captured values follow.
 pub(crate) const ROOM: usize = 0;
 pub(crate) const USER: usize = 1;
+/// The start of the name of a column of the user's own row.
+const OWN_ROW: &str = "user.";
 /// The field of the rows, for messages.
 const ROWS: &str = "driver.conversation.rows";
 
@@ -36,6 +41,10 @@ pub(crate) struct Conversation {
     pub(crate) rows: Option<Rows>,
     /// The columns that are used.
     pub(crate) columns: Vec<usize>,
+    /// The columns of the users' own rows, each with the index of its value.
+    own_columns: Vec<(usize, usize)>,
+    /// The texts with which each user asks for admission, if they differ.
+    pub(crate) access: Option<UserAccess>,
     /// Number of values of each user.
     pub(crate) values: usize,
     /// True if an event answers a step.
@@ -73,6 +82,7 @@ impl Conversation {
                 .collect(),
             values: vec!["room".to_owned(), "user".to_owned()],
         };
+        let own_columns = own_columns(settings, &mut names)?;
         for own in &names.values {
             if names.columns.contains(own) {
                 let problem = format!(
@@ -81,6 +91,11 @@ impl Conversation {
                 return Err(Invalid::new(ROWS, problem));
             }
         }
+        let own = Names {
+            columns: Vec::new(),
+            values: names.values.clone(),
+        };
+        let access = UserAccess::new(settings, planned.query.as_deref(), &own, &names.columns)?;
         let all = [("start", &planned.start), ("steps", &planned.steps)];
         let fields = || {
             all.into_iter().flat_map(|(list, steps)| {
@@ -90,7 +105,7 @@ impl Conversation {
             })
         };
         for (field, step) in fields() {
-            step::add_names(&field, step, &mut names)?;
+            step::add_names(&field, step, own.values.len(), &mut names)?;
         }
         let mut steps = Vec::new();
         for (field, step) in fields() {
@@ -111,7 +126,8 @@ impl Conversation {
             return Err(Invalid::new(&last.field, problem));
         }
         let every = || steps.iter().chain(&repeated);
-        let mut columns: Vec<usize> = every().flat_map(Step::columns).collect();
+        let own = own_columns.iter().map(|(column, _)| *column);
+        let mut columns: Vec<usize> = every().flat_map(Step::columns).chain(own).collect();
         columns.sort_unstable();
         columns.dedup();
         Ok(Some(Self {
@@ -124,6 +140,8 @@ impl Conversation {
             steps: repeated,
             rows,
             columns,
+            own_columns,
+            access,
             values: names.values.len(),
         }))
     }
@@ -136,6 +154,30 @@ impl Conversation {
         let rows = self.rows.iter_mut();
         rows.into_iter()
             .try_for_each(|rows| rows.check(ROWS, &self.columns))
+    }
+
+    /// Returns the reader of the users' own rows, if the plan uses them.
+    pub(crate) fn own_rows(&self) -> Option<RowReader> {
+        let rows = self.rows.as_ref().filter(|_| !self.own_columns.is_empty())?;
+        let columns: Vec<usize> = self.own_columns.iter().map(|(column, _)| *column).collect();
+        Some(rows.reader(Share::ALL, &columns))
+    }
+
+    /// Takes the values of a user from its own row, if it has none: user k of the run has row k, both counted from 0, and the
+    /// first row follows the last.
+    pub(crate) fn take_own_row(
+        &self,
+        reader: &mut RowReader,
+        user: u64,
+        values: &mut [Option<Box<[u8]>>],
+    ) {
+        let has_row = self.own_columns.iter().all(|(_, value)| values[*value].is_some());
+        if let Some(rows) = self.rows.as_ref().filter(|_| !has_row) {
+            reader.go_to(rows, user % rows.len().max(1));
+            for (column, value) in &self.own_columns {
+                values[*value] = Some(reader.field(*column).into());
+            }
+        }
     }
 
     /// Returns the index of a user's step with this number, counted from 0.
@@ -261,6 +303,32 @@ fn choice(steps: &[settings::Step], seed: u64) -> Result<Option<Weights>, Invali
         return Err(Invalid::new(in_conversation("steps[0].weight"), problem));
     }
     Ok(Some(Weights::new(&weights, seed)))
+}
+
+/// Adds the names of the columns of a user's own row that the plan uses. Returns each with the index of its value.
+fn own_columns(settings: &Settings, names: &mut Names) -> Result<Vec<(usize, usize)>, Invalid> {
+    // Only those that are used take memory for each user.
+    let texts = (&settings.conversation, &settings.auth, &settings.headers);
+    let texts = serde_json::to_string(&texts);
+    let texts = texts.map_err(|error| Invalid::new("driver.conversation", error.to_string()))?;
+    let mut own = Vec::new();
+    for (index, column) in names.columns.iter().enumerate() {
+        let name = format!("{OWN_ROW}{column}");
+        let is_used = |end: &str| texts.contains(&format!("{{{{{name}{end}"));
+        if is_used("}}") || is_used(step::JSON_END) {
+            own.push((index, names.values.len()));
+            names.values.push(name);
+        }
+    }
+    Ok(own)
+}
+
+/// Returns values of a user, without a row.
+pub(crate) fn values_of(own: &[Option<Box<[u8]>>], number: u32) -> Values<'_> {
+    Values {
+        own,
+        ..Values::from_number(number.into())
+    }
 }
 
 /// Returns the columns among sources.

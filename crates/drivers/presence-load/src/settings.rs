@@ -18,7 +18,7 @@ use crate::roles::population::Population;
 mod access;
 mod conversation;
 
-pub(crate) use access::check_field;
+pub(crate) use access::{AUTH, HEADERS, check_field};
 pub(crate) use conversation::{Conversation, Protocol, Receivers, Step};
 
 /// Time for joins that are late at the end of the ramp, before the load begins without them.

@@ -19,7 +19,7 @@ use crate::protocol::packet;
 use crate::protocol::presence::{
     Ack, EventType, Incoming, JoinRequest, Stamp, write_heartbeat, write_join, write_leave,
 };
-use crate::protocol::transport::{Event, Kind, Side, Transport, TransportContext};
+use crate::protocol::transport::{Endpoint, Event, Kind, Side, Transport, TransportContext};
 use crate::shared::{Server, Shared};
 
 /// A client that is connected to the namespace.
@@ -64,13 +64,18 @@ pub(super) struct SeenEvent {
 }
 
 impl<'a> Client<'a> {
-    /// Connects to the namespace of a server.
+    /// Connects to the namespace of a server, as its user reaches it.
     ///
     /// # Errors
     /// No connection, or no Socket.IO server, with the remedy.
-    pub(super) fn connect(server: &'a Server, shared: &Shared) -> anyhow::Result<Self> {
+    pub(super) fn connect(
+        server: &'a Server,
+        endpoint: Endpoint,
+        shared: &Shared,
+    ) -> anyhow::Result<Self> {
         Self::connect_over(
             server,
+            endpoint,
             shared.transport(),
             (shared.settings().transport, shared.is_plain()),
         )
@@ -79,6 +84,7 @@ impl<'a> Client<'a> {
     /// Connects over a transport of a kind.
     pub(super) fn connect_over(
         server: &'a Server,
+        endpoint: Endpoint,
         transport: Transport,
         (kind, is_plain): (Kind, bool),
     ) -> anyhow::Result<Self> {
@@ -88,7 +94,7 @@ impl<'a> Client<'a> {
             transport,
             timeout: TIMEOUT,
             is_plain,
-            context: TransportContext::new(server.endpoint.clone(), rand::random()),
+            context: TransportContext::new(endpoint, rand::random()),
             buffer: vec![0; 64 * 1024].into(),
             connection: String::new(),
             next_id: 0,
@@ -115,8 +121,8 @@ impl<'a> Client<'a> {
             let is_upgraded = |client: &mut Self| Ok(client.is_upgraded.then_some(()));
             self.wait("the upgrade to WebSocket", is_upgraded)?;
         }
-        let auth = &self.server.endpoint.access.auth;
-        self.send(|out| packet::write_connect(out, auth))?;
+        let auth = self.context.endpoint.access.auth.clone();
+        self.send(|out| packet::write_connect(out, &auth))?;
         let what = "the connection to the namespace";
         self.connection = self.wait_for(what, |incoming| match incoming {
             Incoming::Connected(connection) => Some(connection.into_owned()),
@@ -436,6 +442,9 @@ const NOT_ADMITTED: &str = "the namespace refused the connection";
 /// The message with which Socket.IO refuses a namespace that is not there.
 const UNKNOWN_NAMESPACE: &str = "Invalid namespace";
 
+/// The statuses with which a server refuses the handshake of a client that it does not know.
+const REFUSALS: [&str; 2] = ["Status(401)", "Status(403)"];
+
 /// Describes why no session could be opened, with the remedy.
 fn no_session(error: &anyhow::Error, is_plain: bool) -> String {
     let io = error.root_cause().downcast_ref::<io::Error>();
@@ -451,6 +460,10 @@ fn no_session(error: &anyhow::Error, is_plain: bool) -> String {
         None if format!("{error:#}").contains(NOT_ADMITTED) => (
             format!("{error:#}"),
             "give what it asks for with --auth (driver.auth), --header (driver.headers) or --namespace",
+        ),
+        None if REFUSALS.iter().any(|status| format!("{error:#}").contains(status)) => (
+            format!("{error:#}"),
+            "give what it asks for with --header (driver.headers) or driver.conversation.query",
         ),
         _ if is_plain => (
             format!("does not answer as a WebSocket server ({error:#})"),

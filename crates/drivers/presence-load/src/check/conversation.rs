@@ -6,7 +6,9 @@ use load::schedule::Share;
 use traffic::{RowReader, Values};
 
 use super::client::Client;
-use crate::conversation::{Answer, Conversation, FanOut, ROOM, ServerMessage, Step, USER, read};
+use crate::conversation::{
+    Answer, Conversation, FanOut, ROOM, ServerMessage, Step, USER, read, values_of,
+};
 use crate::protocol::json::append;
 use crate::roles::population::Part;
 use crate::settings::{self, Receivers};
@@ -84,7 +86,16 @@ impl<'a> Check<'a> {
         let mut values = vec![None; self.conversation.values];
         values[ROOM] = Some(names.room.into_bytes().into());
         values[USER] = Some(names.user.as_bytes().into());
-        let mut client = Client::connect(server, self.shared)?;
+        if let Some(reader) = &mut self.conversation.own_rows() {
+            (self.conversation).take_own_row(reader, part.index_of(user), &mut values);
+            if let Some(problem) = reader.take_failure() {
+                anyhow::bail!(problem);
+            }
+        }
+        let access = self.conversation.access.as_ref();
+        let endpoint = access.map(|access| access.endpoint(&server.endpoint, values_of(&values, 0)));
+        let endpoint = endpoint.unwrap_or_else(|| server.endpoint.clone());
+        let mut client = Client::connect(server, endpoint, self.shared)?;
         client.timeout = self.shared.settings().ack_timeout;
         Ok(CheckedUser {
             client,

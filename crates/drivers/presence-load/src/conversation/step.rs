@@ -12,7 +12,7 @@ use crate::settings::{self, Protocol};
 
 /// The number of the message as a JSON number, and the end of a name whose value is JSON.
 const ID: &str = "{id}";
-const JSON_END: &str = ":json}}";
+pub(super) const JSON_END: &str = ":json}}";
 
 /// A prepared step.
 #[derive(Debug)]
@@ -46,13 +46,14 @@ pub(crate) enum Answer {
     Message,
 }
 
-/// Adds the names that a step captures.
+/// Adds the names that a step captures. The first `own` values are not captured.
 ///
 /// # Errors
 /// A capture that is invalid, or whose name is taken.
 pub(super) fn add_names(
     field: &str,
     step: &settings::Step,
+    own: usize,
     names: &mut Names,
 ) -> Result<(), Invalid> {
     let field = format!("{field}.capture");
@@ -65,7 +66,7 @@ pub(super) fn add_names(
             return Err(Invalid::new(field, problem));
         }
         let is_own = |name: &String| *name == capture.name;
-        if names.columns.iter().chain(&names.values[..2]).any(is_own) {
+        if names.columns.iter().chain(&names.values[..own]).any(is_own) {
             let problem = format!(
                 "`{}` is a column of the rows, or a name of the driver's own: use another name",
                 capture.name
@@ -248,7 +249,7 @@ fn message(
 }
 
 /// Appends a JSON value whose strings are templates.
-fn append(field: &str, value: &Value, names: &Names, out: &mut Template) -> Result<(), Invalid> {
+pub(super) fn append(field: &str, value: &Value, names: &Names, out: &mut Template) -> Result<(), Invalid> {
     let mut comma = "";
     match value {
         Value::String(text) => out.append(string(field, text, names)?),

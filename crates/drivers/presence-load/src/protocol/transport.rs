@@ -21,6 +21,8 @@ mod polling;
 mod side;
 mod web_socket;
 
+use std::rc::Rc;
+
 use super::ProtocolError;
 use super::websocket::Opcode;
 use polling::Polling;
@@ -71,6 +73,15 @@ impl Transport {
             unread: Vec::new(),
             state: TransportState::WebSocket(WebSocket::plain()),
             ignores_pings: false,
+        }
+    }
+
+    /// Reaches the server as this client does, instead of as the context says. It must be called before `Side::Main` is connected.
+    pub fn set_endpoint(&mut self, endpoint: Endpoint) {
+        let endpoint = Some(Rc::new(endpoint));
+        match &mut self.state {
+            TransportState::WebSocket(socket) => socket.set_endpoint(endpoint),
+            TransportState::Polling(polling) => polling.set_endpoint(endpoint),
         }
     }
 

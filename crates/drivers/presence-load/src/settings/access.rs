@@ -8,6 +8,9 @@ use serde_json::{Map, Value};
 use super::Settings;
 use crate::protocol::transport::Access;
 
+/// The names of settings, for messages.
+pub(crate) const AUTH: &str = "driver.auth (--auth)";
+pub(crate) const HEADERS: &str = "driver.headers (--header)";
 /// Names of fields that the handshake or the transport sets.
 const OWN_FIELDS: [&str; 6] = [
     "connection",
@@ -25,9 +28,9 @@ impl Settings {
     /// A file that can't be read.
     pub(crate) fn read_secrets(&mut self) -> Result<(), Invalid> {
         let headers = std::mem::take(&mut self.headers);
-        self.headers = lines_of_files("driver.headers (--header)", headers)?;
+        self.headers = lines_of_files(HEADERS, headers)?;
         if let Some(auth) = self.auth.take() {
-            let lines = lines_of_files("driver.auth (--auth)", vec![auth])?;
+            let lines = lines_of_files(AUTH, vec![auth])?;
             self.auth = Some(lines.join("\n"));
         }
         Ok(())
@@ -79,7 +82,7 @@ impl Settings {
         let object = object.map_err(|error| {
             let problem =
                 format!("is not a JSON object ({error}): write it as '{{\"token\":\"abc\"}}'");
-            Invalid::new("driver.auth (--auth)", problem)
+            Invalid::new(AUTH, problem)
         })?;
         Ok(Value::Object(object).to_string())
     }

@@ -8,17 +8,22 @@ use serde_json::Value;
 use traffic::ThinkTime;
 
 /// The conversation that users have with a server instead of the presence protocol. In its texts, `{{user}}` and `{{room}}`
-/// are the names of the user and its room, `{{name}}` is a column of the rows or a captured value, and `{id}` numbers the
-/// messages of each user that have it, from 1.
+/// are the names of the user and its room, `{{name}}` is a column of the rows or a captured value, `{{user.name}}` is a column
+/// of the user's own row, and `{id}` numbers the messages of each user that have it, from 1. `driver.auth` and
+/// `driver.headers` have the names of the user, too.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Conversation {
     /// The protocol of the messages.
     #[serde(default)]
     pub protocol: Protocol,
-    /// A CSV or JSON lines file: each message that names a column takes the next row.
+    /// A CSV or JSON lines file: each message that names a column takes the next row. `{{user.name}}` is of the row of the user,
+    /// which it keeps: the first user has the first row.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rows: Option<PathBuf>,
+    /// The query of each user's requests, besides what the URL has, such as `token={{user.token}}`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub query: Option<String>,
     /// The pause of a user of a closed loop after an answer; without it 1 / `heartbeats_per_sec`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub think: Option<ThinkTime>,

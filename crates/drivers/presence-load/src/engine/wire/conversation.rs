@@ -9,10 +9,13 @@ use traffic::{RowReader, Values};
 
 use super::requests::{Request, RequestKind};
 use super::{Cx, Wire};
-use crate::conversation::{Answer, Conversation, ROOM, ServerMessage, Step, USER, read};
+use crate::conversation::{
+    Answer, Conversation, ROOM, ServerMessage, Step, USER, read, values_of,
+};
 use crate::outcome::{self, count};
 use crate::protocol::ProtocolError;
 use crate::protocol::json::append;
+use crate::protocol::transport::Endpoint;
 use crate::roles::population::{Behaviour, Part};
 use crate::roles::{Change, ConnectionEnd, Phase};
 use crate::spec::JOIN;
@@ -22,6 +25,8 @@ use crate::spec::JOIN;
 pub(super) struct Conversations<'a> {
     conversation: &'a Conversation,
     rows: Option<RowReader>,
+    /// The users' own rows.
+    own_rows: Option<RowReader>,
     users: Vec<ConversationUser>,
     /// The message that is being sent.
     scratch: Vec<u8>,
@@ -52,6 +57,7 @@ impl<'a> Conversations<'a> {
         Self {
             conversation,
             rows: rows.map(|rows| rows.reader(share, &conversation.columns)),
+            own_rows: conversation.own_rows(),
             users: users.collect(),
             scratch: Vec::new(),
         }
@@ -59,8 +65,21 @@ impl<'a> Conversations<'a> {
 
     /// Fails once rows can't be read any more.
     pub(super) fn check(&mut self) -> anyhow::Result<()> {
-        let failure = self.rows.as_mut().and_then(RowReader::take_failure);
+        let mut readers = self.rows.iter_mut().chain(&mut self.own_rows);
+        let failure = readers.find_map(RowReader::take_failure);
         failure.map_or(Ok(()), |problem| Err(anyhow::anyhow!(problem)))
+    }
+
+    /// Prepares a user for a connection: takes its row, if it has none. Returns the server as it reaches it, if that differs
+    /// from how others do.
+    pub(super) fn connect(&mut self, user: u32, part: Part, server: &Endpoint) -> Option<Endpoint> {
+        let own = &mut self.users[user as usize];
+        if let Some(reader) = &mut self.own_rows {
+            let index = part.index_of(user);
+            (self.conversation).take_own_row(reader, index, &mut own.values);
+        }
+        let access = self.conversation.access.as_ref()?;
+        Some(access.endpoint(server, values_of(&own.values, 0)))
     }
 
     /// Writes a step of a user into the buffer, with the next row.
@@ -105,10 +124,7 @@ impl<'a> Conversations<'a> {
 }
 
 fn values(user: &ConversationUser, number: u32) -> Values<'_> {
-    Values {
-        own: &user.values,
-        ..Values::from_number(number.into())
-    }
+    values_of(&user.values, number)
 }
 
 impl<'a> Wire<'a> {
@@ -197,6 +213,19 @@ impl<'a> Wire<'a> {
             return false;
         }
         true
+    }
+
+    /// Returns the object that goes with a user's connection to the namespace.
+    pub(super) fn auth(&self, id: Id, cx: &mut Cx<'a>) -> String {
+        let connection = cx.connections.get_mut(id);
+        let own = connection.zip(self.conversations.as_ref());
+        let own = own.and_then(|(connection, conversations)| {
+            let user = &conversations.users[connection.user as usize];
+            let access = conversations.conversation.access.as_ref()?;
+            Some(access.auth(values(user, 0)))
+        });
+        // Clients have the same credentials at all servers.
+        own.unwrap_or_else(|| self.transports[0].endpoint.access.auth.clone())
     }
 
     /// Begins the first steps of a user, once it is connected.

@@ -15,7 +15,13 @@ impl<'a> Wire<'a> {
     pub(super) fn connect(&mut self, user: u32, cx: &mut Cx<'a>) {
         // On loopback the whole handshake of TCP happens within the call.
         let server = self.users.begin_connect(user);
-        let transport = self.users.shared().transport();
+        let mut transport = self.users.shared().transport();
+        if let Some(conversations) = &mut self.conversations {
+            let base = &self.transports[server].endpoint;
+            if let Some(endpoint) = conversations.connect(user, self.users.part(), base) {
+                transport.set_endpoint(endpoint);
+            }
+        }
         let connection = Connection::new(user, server, transport);
         let id = cx.connections.insert(connection);
         self.connections[user as usize] = Some(id);

@@ -26,7 +26,7 @@ impl<'a> Wire<'a> {
                 }
             }
             Event::Opened => {
-                let auth = self.transports[0].endpoint.access.auth.clone();
+                let auth = self.auth(id, cx);
                 self.send(id, |out| packet::write_connect(out, &auth), cx);
             }
             Event::Message(text) if self.conversations.is_some() => {

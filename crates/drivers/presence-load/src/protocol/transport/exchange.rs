@@ -1,10 +1,11 @@
 //! Requests and responses on one TCP connection of a polling client, one after the other.
 
 use std::io::Write as _;
+use std::rc::Rc;
 
 use load::net::http1::{Answer, Reader, RequestInfo, Sink};
 
-use super::context::TransportContext;
+use super::context::{Endpoint, TransportContext};
 use super::side::Side;
 use crate::protocol::ProtocolError;
 
@@ -18,6 +19,8 @@ pub(super) struct Exchange {
     body: Vec<u8>,
     /// Number of responses on this TCP connection.
     responses: u32,
+    /// The client's own endpoint, instead of the context's.
+    pub(super) endpoint: Option<Rc<Endpoint>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,6 +76,7 @@ impl Exchange {
             reader: Reader::new(),
             body: Vec::new(),
             responses: 0,
+            endpoint: None,
         }
     }
 
@@ -105,12 +109,13 @@ impl Exchange {
 
     /// Sends a request: a poll, or a payload.
     pub(super) fn request(&mut self, sid: &str, payload: Option<&[u8]>, cx: &mut TransportContext) {
+        let endpoint = self.endpoint.as_deref().unwrap_or(&cx.endpoint);
         let output = cx.actions.output(self.side);
         let method = if payload.is_some() { "POST" } else { "GET" };
         // Writing to memory does not fail.
         let _ = write!(output, "{method} ");
-        cx.endpoint.append_target(output, Some("polling"), sid);
-        let _ = write!(output, " HTTP/1.1\r\nHost: {}\r\n", cx.endpoint.host);
+        endpoint.append_target(output, Some("polling"), sid);
+        let _ = write!(output, " HTTP/1.1\r\nHost: {}\r\n", endpoint.host);
         if let Some(payload) = payload {
             let length = payload.len();
             let _ = write!(
@@ -118,7 +123,7 @@ impl Exchange {
                 "Content-Type: text/plain;charset=UTF-8\r\nContent-Length: {length}\r\n"
             );
         }
-        let _ = write!(output, "Accept: */*\r\n{}\r\n", cx.endpoint.access.fields);
+        let _ = write!(output, "Accept: */*\r\n{}\r\n", endpoint.access.fields);
         output.extend_from_slice(payload.unwrap_or_default());
         self.state = ExchangeState::Requested;
     }

@@ -1,11 +1,12 @@
 //! A session over HTTP long-polling, and its upgrade to WebSocket.
 
 use std::borrow::Cow;
+use std::rc::Rc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use super::context::TransportContext;
+use super::context::{Endpoint, TransportContext};
 use super::event::{Closed, Event};
 use super::exchange::{Ended, Exchange};
 use super::side::Side;
@@ -70,6 +71,12 @@ impl Polling {
             max_payload: usize::MAX,
             upgrade: None,
         }
+    }
+
+    /// Sets the client's own endpoint.
+    pub(super) fn set_endpoint(&mut self, endpoint: Option<Rc<Endpoint>>) {
+        self.polls.endpoint.clone_from(&endpoint);
+        self.posts.endpoint = endpoint;
     }
 
     /// Returns what a side has kept: the WebSocket of an upgrade, since polls keep nothing.
@@ -213,8 +220,10 @@ impl Polling {
             self.max_payload = usize::try_from(open.max_payload).unwrap_or(usize::MAX);
         }
         if self.wants_upgrade && open.can_upgrade {
+            let mut web_socket = WebSocket::new(Side::Probe);
+            web_socket.set_endpoint(self.polls.endpoint.clone());
             self.upgrade = Some(Upgrade {
-                web_socket: WebSocket::new(Side::Probe),
+                web_socket,
                 unread: Vec::new(),
                 is_probed: false,
             });

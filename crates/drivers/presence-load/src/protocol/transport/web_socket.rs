@@ -1,8 +1,9 @@
 //! A session over WebSocket, on one side.
 
 use std::borrow::Cow;
+use std::rc::Rc;
 
-use super::context::TransportContext;
+use super::context::{Endpoint, TransportContext};
 use super::event::{Closed, Event};
 use super::side::Side;
 use crate::protocol::ProtocolError;
@@ -22,8 +23,8 @@ pub(super) struct WebSocket {
 /// The progress of a WebSocket.
 #[derive(Debug)]
 enum WebSocketPhase {
-    /// The TCP connection is not established.
-    New,
+    /// The TCP connection is not established. The client has an endpoint of its own, or the context's.
+    New(Option<Rc<Endpoint>>),
     /// The response to the handshake is awaited.
     Handshake(Box<Handshake>),
     /// The first packet is awaited: `open`, or the answer to the probe.
@@ -48,7 +49,7 @@ impl WebSocket {
         Self {
             side,
             is_plain: false,
-            phase: WebSocketPhase::New,
+            phase: WebSocketPhase::New(None),
             reader: Reader::default(),
         }
     }
@@ -61,6 +62,11 @@ impl WebSocket {
         }
     }
 
+    /// Sets the client's own endpoint, before the TCP connection is established.
+    pub(super) fn set_endpoint(&mut self, endpoint: Option<Rc<Endpoint>>) {
+        self.phase = WebSocketPhase::New(endpoint);
+    }
+
     /// Returns true if messages can be sent.
     pub(super) fn is_open(&self) -> bool {
         matches!(self.phase, WebSocketPhase::Open)
@@ -68,14 +74,18 @@ impl WebSocket {
 
     /// Requests the handshake. The id names the session to be upgraded, or is empty.
     pub(super) fn connected(&mut self, sid: &str, cx: &mut TransportContext) {
-        let access = &cx.endpoint.access;
+        let endpoint = match &self.phase {
+            WebSocketPhase::New(Some(own)) => own,
+            _ => &cx.endpoint,
+        };
+        let access = &endpoint.access;
         let handshake = Handshake::new(&mut cx.masks, &access.subprotocols);
         cx.scratch.clear();
         let transport = (!self.is_plain).then_some("websocket");
-        cx.endpoint.append_target(&mut cx.scratch, transport, sid);
+        endpoint.append_target(&mut cx.scratch, transport, sid);
         let target = String::from_utf8_lossy(&cx.scratch);
         let output = cx.actions.output(self.side);
-        handshake.append_request(output, &cx.endpoint.host, &target, &access.fields);
+        handshake.append_request(output, &endpoint.host, &target, &access.fields);
         self.phase = WebSocketPhase::Handshake(Box::new(handshake));
     }
 
@@ -170,7 +180,7 @@ impl WebSocket {
             WebSocketPhase::Greeting | WebSocketPhase::Open | WebSocketPhase::Closing => {
                 Ok(Begun::Go)
             }
-            WebSocketPhase::New | WebSocketPhase::Closed => {
+            WebSocketPhase::New(_) | WebSocketPhase::Closed => {
                 *taken = input.len();
                 Ok(Begun::Wait)
             }
