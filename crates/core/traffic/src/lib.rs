@@ -6,6 +6,7 @@
 
 mod capture;
 mod draw;
+mod repeat;
 mod replay;
 mod rows;
 mod template;
@@ -13,6 +14,7 @@ mod think;
 mod weights;
 
 pub use capture::{Capture, Origin};
+pub use repeat::Repeat;
 pub use replay::{Replay, Times};
 pub use rows::{Ignored, RowReader, Rows};
 pub use template::{Encoding, Names, Source, Template, Values};

@@ -2,7 +2,7 @@
 
 use load::plan::Invalid;
 use load::schedule::Share;
-use traffic::{Names, RowReader, Rows, Source, Values, Weights};
+use traffic::{Names, RowReader, Rows, Source, Values};
 
 use crate::protocol::ProtocolError;
 use crate::settings::{self, Protocol, Receivers, Settings};
@@ -10,11 +10,14 @@ use crate::settings::{self, Protocol, Receivers, Settings};
 mod access;
 mod message;
 mod pointer;
+mod scenario;
 mod step;
 
 pub(crate) use access::UserAccess;
 pub(crate) use message::{ServerMessage, read};
 use pointer::{Pointer, find, text};
+pub(crate) use scenario::Progress;
+use scenario::{Choice, fields, scenarios};
 pub(crate) use step::{Answer, Step};
 
 /// The indexes of a user's own values. Captured values follow.
@@ -31,10 +34,11 @@ pub(crate) struct Conversation {
     pub(crate) protocol: Protocol,
     /// The steps of each new connection.
     pub(crate) start: Vec<Step>,
-    /// The steps of the load.
+    /// The steps of the load, of all scenarios.
     pub(crate) steps: Vec<Step>,
-    /// The choice among the steps of the load; in turn without one.
-    choice: Option<Weights>,
+    /// The choice among several scenarios.
+    choice: Option<Choice>,
+    seed: u64,
     pub(crate) fan_out: Option<FanOut>,
     /// Finds the number of the message that a message answers.
     pub(crate) answer_id: Option<Pointer>,
@@ -96,29 +100,24 @@ impl Conversation {
             values: names.values.clone(),
         };
         let access = UserAccess::new(settings, planned.query.as_deref(), &own, &names.columns)?;
-        let all = [("start", &planned.start), ("steps", &planned.steps)];
-        let fields = || {
-            all.into_iter().flat_map(|(list, steps)| {
-                let numbered = steps.iter().enumerate();
-                numbered
-                    .map(move |(index, step)| (in_conversation(&format!("{list}[{index}]")), step))
-            })
-        };
-        for (field, step) in fields() {
-            step::add_names(&field, step, own.values.len(), &mut names)?;
+        let start = fields("start", &planned.start);
+        let scenarios = scenarios(planned)?;
+        let of_load = scenarios.iter().flat_map(|scenario| &scenario.steps);
+        let all = || start.iter().chain(of_load.clone());
+        for (field, step) in all() {
+            step::add_names(field, step, own.values.len(), &mut names)?;
         }
         let mut steps = Vec::new();
-        for (field, step) in fields() {
+        for (field, step) in all() {
             steps.push(Step::new(field, step, planned.protocol, &names)?);
         }
-        let repeated = steps.split_off(planned.start.len());
-        if let Some(step) = steps.iter().find(|step| step.is_numbered) {
-            let problem = "has `{id}`, the number of a message of the load: use {{user}} there";
-            return Err(Invalid::new(&step.field, problem));
+        let mut repeated = steps.split_off(planned.start.len());
+        let (choice, next) = Choice::new(&scenarios, seed);
+        for (step, next) in repeated.iter_mut().zip(next) {
+            step.next = next;
         }
-        if repeated.is_empty() {
-            let problem = "are missing: add [[driver.conversation.steps]] with what users send during the load";
-            return Err(Invalid::new(in_conversation("steps"), problem));
+        for step in &steps {
+            step.refuse_in_start()?;
         }
         let last = steps.last().filter(|last| last.answer == Answer::None);
         if let (Some(last), Some(_)) = (last, &planned.fan_out) {
@@ -132,7 +131,8 @@ impl Conversation {
         columns.dedup();
         Ok(Some(Self {
             protocol: planned.protocol,
-            choice: choice(&planned.steps, seed)?,
+            choice,
+            seed,
             fan_out: FanOut::new(planned, &repeated)?,
             answer_id: answer_id(planned, &repeated)?,
             expects_events: every().any(|step| matches!(step.answer, Answer::Event(_))),
@@ -158,7 +158,10 @@ impl Conversation {
 
     /// Returns the reader of the users' own rows, if the plan uses them.
     pub(crate) fn own_rows(&self) -> Option<RowReader> {
-        let rows = self.rows.as_ref().filter(|_| !self.own_columns.is_empty())?;
+        let rows = self
+            .rows
+            .as_ref()
+            .filter(|_| !self.own_columns.is_empty())?;
         let columns: Vec<usize> = self.own_columns.iter().map(|(column, _)| *column).collect();
         Some(rows.reader(Share::ALL, &columns))
     }
@@ -171,23 +174,16 @@ impl Conversation {
         user: u64,
         values: &mut [Option<Box<[u8]>>],
     ) {
-        let has_row = self.own_columns.iter().all(|(_, value)| values[*value].is_some());
+        let has_row = self
+            .own_columns
+            .iter()
+            .all(|(_, value)| values[*value].is_some());
         if let Some(rows) = self.rows.as_ref().filter(|_| !has_row) {
             reader.go_to(rows, user % rows.len().max(1));
             for (column, value) in &self.own_columns {
                 values[*value] = Some(reader.field(*column).into());
             }
         }
-    }
-
-    /// Returns the index of a user's step with this number, counted from 0.
-    #[inline]
-    pub(crate) fn pick(&self, user: u64, number: u32) -> u16 {
-        let index = match &self.choice {
-            Some(choice) => choice.pick(user << 32 | u64::from(number)),
-            None => number as usize % self.steps.len(),
-        };
-        index as u16
     }
 
     /// Returns the number of the message that a message answers, if the plan says where it is.
@@ -291,18 +287,6 @@ fn answer_id(planned: &settings::Conversation, steps: &[Step]) -> Result<Option<
         None => return Pointer::parse(&field, pointer).map(Some),
     };
     Err(Invalid::new(field, problem))
-}
-
-fn choice(steps: &[settings::Step], seed: u64) -> Result<Option<Weights>, Invalid> {
-    if steps.iter().all(|step| step.weight.is_none()) {
-        return Ok(None);
-    }
-    let weights: Vec<u32> = steps.iter().map(|step| step.weight.unwrap_or(1)).collect();
-    if weights.iter().all(|weight| *weight == 0) {
-        let problem = "has a weight of 0, as all others: nothing would be sent; give it a weight of 1 or more";
-        return Err(Invalid::new(in_conversation("steps[0].weight"), problem));
-    }
-    Ok(Some(Weights::new(&weights, seed)))
 }
 
 /// Adds the names of the columns of a user's own row that the plan uses. Returns each with the index of its value.

@@ -19,6 +19,7 @@ use load::event_loop::LoopState;
 use load::pacer::Start;
 use measure::counters::Counters;
 use rand::RngExt as _;
+use traffic::ThinkTime;
 
 use crate::outcome::count;
 use crate::protocol::presence::PresenceEvent;
@@ -288,7 +289,7 @@ impl<'a> Users<'a> {
         let closed = self.closed.as_mut()?;
         if self.users[self.senders[sender as usize] as usize].is_churning {
             // It is away because the plan asks for that.
-            let at = closed.next_at(state.now);
+            let at = closed.next_at(state.now, None);
             state.timers.set(at, Timer::Next(sender));
             return None;
         }
@@ -340,6 +341,20 @@ impl<'a> Users<'a> {
         now: u64,
         state: &mut State,
     ) {
+        self.end_operation(user, change, outcome, (now, None), state);
+    }
+
+    /// Ends an operation that has begun, at `now`. In a closed loop, the next one follows after a think time of its own, or
+    /// else the plan's.
+    #[inline]
+    pub(crate) fn end_operation(
+        &mut self,
+        user: u32,
+        change: Change,
+        outcome: Result<(), &'static str>,
+        (now, think): (u64, Option<ThinkTime>),
+        state: &mut State,
+    ) {
         let is_counted = state.phases.counts(change.at);
         self.open -= 1;
         self.open_counted -= u64::from(is_counted);
@@ -363,7 +378,7 @@ impl<'a> Users<'a> {
         if let Some(closed) = &mut self.closed
             && let Ok(sender) = self.senders.binary_search(&user)
         {
-            let at = closed.next_at(now);
+            let at = closed.next_at(now, think);
             state.timers.set(at, Timer::Next(sender as u32));
         }
     }

@@ -228,7 +228,12 @@ impl Settings {
             Some(_) => "messages",
         };
         let think = settings.conversation.as_ref().and_then(|own| own.think);
+        let thinks = settings.conversation.as_ref();
+        let thinks = thinks.is_some_and(|own| own.load_steps().any(|step| step.think.is_some()));
         let load = match think {
+            _ if thinks && is_closed(plan) => {
+                format!("{operations}, each after the think time of the one before")
+            }
             Some(think) if is_closed(plan) => {
                 format!("{operations}, each {think} after the answer to the one before")
             }

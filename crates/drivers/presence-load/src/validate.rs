@@ -35,7 +35,7 @@ impl Settings {
         if settings.mode == Mode::Sdk {
             settings.validate_sdk()?;
         }
-        settings.validate_conversation(plan.seed)?;
+        settings.validate_conversation(plan)?;
         settings.access()?;
         settings.tls().validate()?;
         // The ports of a running server are known once its URL is read; a launched daemon has one.
@@ -149,7 +149,7 @@ impl Settings {
         Ok(())
     }
 
-    fn validate_conversation(&self, seed: u64) -> Result<(), Invalid> {
+    fn validate_conversation(&self, plan: &Plan<Self>) -> Result<(), Invalid> {
         let Some(planned) = &self.conversation else {
             return Ok(());
         };
@@ -165,7 +165,20 @@ impl Settings {
             let problem = "is for heartbeats, and the plan has a conversation: put a longer text into its `data`";
             return Err(Invalid::setting("padding", problem));
         }
-        Conversation::new(self, seed).map(drop)
+        let prepared = Conversation::new(self, plan.seed)?;
+        let thinking = prepared.iter().flat_map(|prepared| &prepared.steps);
+        let thinking = thinking.filter(|step| step.think.is_some());
+        let own = planned.think.map(|_| "driver.conversation");
+        let mut fields = own
+            .into_iter()
+            .chain(thinking.map(|step| step.field.as_str()));
+        match fields.next() {
+            Some(field) if !is_closed(plan) => {
+                let problem = "is the pause of a user after its answer, and a rate starts messages whether or not others are answered: leave it out, or give the group clients instead of a rate";
+                Err(Invalid::new(format!("{field}.think"), problem))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Refuses what the client library does not do.

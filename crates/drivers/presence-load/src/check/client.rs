@@ -461,10 +461,15 @@ fn no_session(error: &anyhow::Error, is_plain: bool) -> String {
             format!("{error:#}"),
             "give what it asks for with --auth (driver.auth), --header (driver.headers) or --namespace",
         ),
-        None if REFUSALS.iter().any(|status| format!("{error:#}").contains(status)) => (
-            format!("{error:#}"),
-            "give what it asks for with --header (driver.headers) or driver.conversation.query",
-        ),
+        None if REFUSALS
+            .iter()
+            .any(|status| format!("{error:#}").contains(status)) =>
+        {
+            (
+                format!("{error:#}"),
+                "give what it asks for with --header (driver.headers) or driver.conversation.query",
+            )
+        }
         _ if is_plain => (
             format!("does not answer as a WebSocket server ({error:#})"),
             "give the URL of one, with its path, and wss:// if it uses TLS, what it asks for with driver.headers and driver.subprotocols, or set driver.conversation.protocol = \"socket.io\"",

@@ -62,7 +62,7 @@ pub(super) fn verify(server: &Server, shared: &Shared) -> anyhow::Result<()> {
         users.push(user);
     }
     let mut number = 0;
-    for (step, planned) in conversation.steps.iter().zip(&planned.steps) {
+    for (step, planned) in conversation.steps.iter().zip(planned.load_steps()) {
         number += u32::from(step.is_numbered);
         check.perform(&mut users[0], (step, planned), number)?;
         if let Some(rule) = conversation.fan_out.as_ref().filter(|_| step.is_numbered) {
@@ -93,7 +93,8 @@ impl<'a> Check<'a> {
             }
         }
         let access = self.conversation.access.as_ref();
-        let endpoint = access.map(|access| access.endpoint(&server.endpoint, values_of(&values, 0)));
+        let endpoint =
+            access.map(|access| access.endpoint(&server.endpoint, values_of(&values, 0)));
         let endpoint = endpoint.unwrap_or_else(|| server.endpoint.clone());
         let mut client = Client::connect(server, endpoint, self.shared)?;
         client.timeout = self.shared.settings().ack_timeout;

@@ -6,7 +6,7 @@ use traffic::{Encoding, Names, Template, Values};
 
 use super::{in_conversation, step};
 use crate::protocol::transport::{Access, Endpoint};
-use crate::settings::{HEADERS, Settings, AUTH, check_field};
+use crate::settings::{AUTH, HEADERS, Settings, check_field};
 
 /// The texts of each user.
 #[derive(Debug)]
@@ -64,7 +64,8 @@ impl UserAccess {
             (&in_query, &access.query),
         ];
         if let Some((field, _)) = texts.iter().find(|(_, text)| text.uses_number()) {
-            let problem = "has `{id}`, the number of a message, and a connection is none: use {{user}}";
+            let problem =
+                "has `{id}`, the number of a message, and a connection is none: use {{user}}";
             return Err(Invalid::new(*field, problem));
         }
         let is_same = query.is_none() && texts.iter().all(|(_, text)| text.is_fixed());

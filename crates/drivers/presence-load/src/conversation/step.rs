@@ -2,7 +2,7 @@
 
 use load::plan::Invalid;
 use serde_json::Value;
-use traffic::{Capture, Encoding, Names, Origin, Template, Values};
+use traffic::{Capture, Encoding, Names, Origin, Repeat, Template, ThinkTime, Values};
 
 use super::message::arguments;
 use super::pointer::{Pointer, find};
@@ -28,6 +28,12 @@ pub(crate) struct Step {
     /// True if it has the number of the message, which it advances.
     pub(crate) is_numbered: bool,
     pub(crate) uses_rows: bool,
+    /// How often it is performed before the next one; once without it.
+    pub(super) repeat: Option<Repeat>,
+    /// The pause after its answer, if it has one of its own.
+    pub(crate) think: Option<ThinkTime>,
+    /// The index of the next step of its scenario.
+    pub(super) next: u16,
     expect: Option<(Pointer, Option<Template>)>,
     /// The values to take from its answer, by their index.
     captures: Vec<(usize, Capture)>,
@@ -82,27 +88,27 @@ pub(super) fn add_names(
 
 impl Step {
     pub(super) fn new(
-        field: String,
+        field: &str,
         step: &settings::Step,
         protocol: Protocol,
         names: &Names,
     ) -> Result<Self, Invalid> {
         let (name, text) = match protocol {
-            Protocol::SocketIo => event(&field, step, names)?,
-            Protocol::WebSocket => message(&field, step, names)?,
+            Protocol::SocketIo => event(field, step, names)?,
+            Protocol::WebSocket => message(field, step, names)?,
         };
-        let answer = answer(&field, step, protocol)?;
+        let answer = answer(field, step, protocol)?;
         if answer == Answer::None && !step.capture.is_empty() {
             let problem = "has no answer to take values from: set `ack = true`, or `expect`";
             return Err(Invalid::new(format!("{field}.capture"), problem));
         }
         let mut captures = Vec::new();
         for text in &step.capture {
-            let capture = Capture::parse(&field, text)?;
+            let capture = Capture::parse(field, text)?;
             let index = names.values.iter().position(|name| *name == capture.name);
             captures.push((index.expect("the name was added"), capture));
         }
-        let mut expect = expect(&field, step, names)?;
+        let mut expect = expect(field, step, names)?;
         if let Answer::Event(_) = answer {
             expect = expect.map(|(pointer, is)| (pointer.behind_name(), is));
         }
@@ -112,12 +118,34 @@ impl Step {
             is_numbered: text.uses_number(),
             uses_rows,
             is_binary: step.binary,
-            field,
+            repeat: step.repeat,
+            think: step.think,
+            next: 0,
+            field: field.to_owned(),
             name,
             text,
             answer,
             captures,
         })
+    }
+
+    /// Refuses what the steps before the load do not have.
+    pub(super) fn refuse_in_start(&self) -> Result<(), Invalid> {
+        let problem =
+            "is of the load, and a step of `start` is performed once, at once: leave it out";
+        for (name, is_set) in [
+            ("repeat", self.repeat.is_some()),
+            ("think", self.think.is_some()),
+        ] {
+            if is_set {
+                return Err(Invalid::new(format!("{}.{name}", self.field), problem));
+            }
+        }
+        if self.is_numbered {
+            let problem = "has `{id}`, the number of a message of the load: use {{user}} there";
+            return Err(Invalid::new(&self.field, problem));
+        }
+        Ok(())
     }
 
     /// Returns the columns that it uses.
@@ -249,7 +277,12 @@ fn message(
 }
 
 /// Appends a JSON value whose strings are templates.
-pub(super) fn append(field: &str, value: &Value, names: &Names, out: &mut Template) -> Result<(), Invalid> {
+pub(super) fn append(
+    field: &str,
+    value: &Value,
+    names: &Names,
+    out: &mut Template,
+) -> Result<(), Invalid> {
     let mut comma = "";
     match value {
         Value::String(text) => out.append(string(field, text, names)?),

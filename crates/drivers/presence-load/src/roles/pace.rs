@@ -74,10 +74,11 @@ impl ClosedLoop {
         self.previous[sender].is_some()
     }
 
-    /// Returns when a sender whose heartbeat ended at `now` sends the next one.
-    pub(super) fn next_at(&mut self, now: u64) -> u64 {
+    /// Returns when a sender whose heartbeat ended at `now` sends the next one: after this think time, or else the plan's.
+    pub(super) fn next_at(&mut self, now: u64, think: Option<ThinkTime>) -> u64 {
         self.pauses += 1;
-        now + self.think.nanoseconds(self.seed, self.pauses)
+        let think = think.unwrap_or(self.think);
+        now + think.nanoseconds(self.seed, self.pauses)
     }
 
     /// Returns the next start of a sender, or `None` if it sends nothing any more.

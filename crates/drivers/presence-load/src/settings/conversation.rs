@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use traffic::ThinkTime;
+use traffic::{Repeat, ThinkTime};
 
 /// The conversation that users have with a server instead of the presence protocol. In its texts, `{{user}}` and `{{room}}`
 /// are the names of the user and its room, `{{name}}` is a column of the rows or a captured value, `{{user.name}}` is a column
@@ -34,12 +34,25 @@ pub struct Conversation {
     /// The steps of each new connection, one after the other, before its user takes part in the load.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub start: Vec<Step>,
-    /// The steps of the load: each operation is the next step of its user, in this order or by weight.
+    /// The steps of the load: each operation is the next step of its user, in this order or by weight. They are one scenario, or
+    /// with weights one each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<Step>,
+    /// The scenarios of the load, instead of `steps`: a user draws one by weight, performs its steps in their order, and draws
+    /// again. One whose connection was lost begins with a new one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub scenarios: Vec<Scenario>,
     /// The rule by which messages with `{id}` reach others. Without it, pushed events are counted, and not compared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fan_out: Option<FanOut>,
+}
+
+impl Conversation {
+    /// Returns the steps of the load, of all scenarios.
+    pub(crate) fn load_steps(&self) -> impl Iterator<Item = &Step> {
+        let of_scenarios = self.scenarios.iter().flat_map(|scenario| &scenario.steps);
+        self.steps.iter().chain(of_scenarios)
+    }
 }
 
 /// The protocol of a conversation's messages.
@@ -52,6 +65,18 @@ pub enum Protocol {
     /// Plain WebSocket.
     #[serde(rename = "websocket")]
     WebSocket,
+}
+
+/// Steps that belong together.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Scenario {
+    /// How often it is drawn, in proportion to the weights of the others; 1 without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub weight: Option<u32>,
+    /// Its steps, each of which is an operation.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub steps: Vec<Step>,
 }
 
 /// A message, and its answer.
@@ -80,6 +105,13 @@ pub struct Step {
     /// Values to take from the answer for later messages of the same user, such as "json:/0/token as token".
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub capture: Vec<String>,
+    /// How often its user performs it before the next step: a number such as 3, or "uniform:1:5", drawn each time. Once without
+    /// it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repeat: Option<Repeat>,
+    /// The pause of a user of a closed loop after its answer, instead of the conversation's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub think: Option<ThinkTime>,
     /// Its share of the operations, in proportion to the other weights. Without weights, a user's steps follow each other.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weight: Option<u32>,

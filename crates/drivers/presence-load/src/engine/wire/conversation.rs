@@ -10,7 +10,7 @@ use traffic::{RowReader, Values};
 use super::requests::{Request, RequestKind};
 use super::{Cx, Wire};
 use crate::conversation::{
-    Answer, Conversation, ROOM, ServerMessage, Step, USER, read, values_of,
+    Answer, Conversation, Progress, ROOM, ServerMessage, Step, USER, read, values_of,
 };
 use crate::outcome::{self, count};
 use crate::protocol::ProtocolError;
@@ -37,8 +37,7 @@ pub(super) struct Conversations<'a> {
 pub(super) struct ConversationUser {
     /// Its names, and the values that it has captured.
     values: Box<[Option<Box<[u8]>>]>,
-    /// Number of steps of the load that it has begun.
-    steps: u32,
+    progress: Progress,
 }
 
 impl<'a> Conversations<'a> {
@@ -50,7 +49,7 @@ impl<'a> Conversations<'a> {
             values[USER] = Some(names.user.into_bytes().into());
             ConversationUser {
                 values: values.into(),
-                steps: 0,
+                progress: conversation.progress(),
             }
         });
         let rows = conversation.rows.as_ref();
@@ -137,8 +136,9 @@ impl<'a> Wire<'a> {
             return (self.users).end_heartbeat(user, never, outcome, now, &mut cx.state);
         };
         let own = &mut conversations.users[user as usize];
-        let index = conversations.conversation.pick(user.into(), own.steps);
-        own.steps = own.steps.wrapping_add(1);
+        let index = conversations
+            .conversation
+            .take_step(user, &mut own.progress);
         let kind = RequestKind::Step(index);
         let step = &conversations.conversation.steps[usize::from(index)];
         let n = if step.is_numbered {
@@ -149,7 +149,7 @@ impl<'a> Wire<'a> {
         self.users.counts.add(count::MESSAGES, 1);
         let change = Change { n, at, sent: now };
         if self.send_step(id, user, (step, kind), change, cx) && step.answer == Answer::None {
-            (self.users).end_heartbeat(user, change, Ok(()), clock::now(), &mut cx.state);
+            self.end_operation(user, (kind, change), Ok(()), clock::now(), cx);
         }
     }
 
@@ -208,11 +208,26 @@ impl<'a> Wire<'a> {
             // A step of the load has begun, and its connection has nothing that would end it.
             if let RequestKind::Step(_) = kind {
                 let outcome = Err(outcome::CONNECTION_LOST);
-                (self.users).end_heartbeat(user, change, outcome, clock::now(), &mut cx.state);
+                self.end_operation(user, (kind, change), outcome, clock::now(), cx);
             }
             return false;
         }
         true
+    }
+
+    /// Ends an operation: its user pauses as its step says.
+    #[inline]
+    pub(super) fn end_operation(
+        &mut self,
+        user: u32,
+        (kind, change): (RequestKind, Change),
+        outcome: Result<(), &'static str>,
+        now: u64,
+        cx: &mut Cx<'a>,
+    ) {
+        let step = self.conversations.as_ref().and_then(|own| own.step(kind));
+        let think = step.and_then(|step| step.think);
+        (self.users).end_operation(user, change, outcome, (now, think), &mut cx.state);
     }
 
     /// Returns the object that goes with a user's connection to the namespace.
@@ -235,6 +250,10 @@ impl<'a> Wire<'a> {
             return;
         }
         self.users.connected(user, None, now, &cx.state);
+        if let Some(conversations) = &mut self.conversations {
+            let own = &mut conversations.users[user as usize];
+            conversations.conversation.begin_again(&mut own.progress);
+        }
         self.users.begin_start(user, now);
         self.start_from(0, id, user, now, cx);
     }
@@ -432,7 +451,7 @@ impl<'a> Wire<'a> {
                 self.users.debug(user, &format!("{}: {answer}", step.field));
                 self.lose(id, kind, cx);
             }
-            _ => (self.users).end_heartbeat(user, request.change, outcome, now, &mut cx.state),
+            (kind, outcome) => self.end_operation(user, (kind, request.change), outcome, now, cx),
         }
         Ok(())
     }

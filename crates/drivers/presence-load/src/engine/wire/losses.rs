@@ -27,17 +27,12 @@ impl<'a> Wire<'a> {
         let now = cx.state.now;
         while let Some(request) = self.take_overdue(id, now, cx) {
             match request.kind {
-                RequestKind::Heartbeat => {
-                    let outcome = Err(outcome::HEARTBEAT_TIMEOUT);
-                    let state = &mut cx.state;
-                    self.users
-                        .end_heartbeat(user, request.change, outcome, now, state);
-                }
-                RequestKind::Step(_) => {
-                    let outcome = Err(outcome::ANSWER_TIMEOUT);
-                    let state = &mut cx.state;
-                    self.users
-                        .end_heartbeat(user, request.change, outcome, now, state);
+                kind @ (RequestKind::Heartbeat | RequestKind::Step(_)) => {
+                    let outcome = match kind {
+                        RequestKind::Heartbeat => outcome::HEARTBEAT_TIMEOUT,
+                        _ => outcome::ANSWER_TIMEOUT,
+                    };
+                    self.end_operation(user, (kind, request.change), Err(outcome), now, cx);
                 }
                 RequestKind::KeepAlive => {}
                 RequestKind::Join | RequestKind::Start(_) => {
@@ -80,9 +75,7 @@ impl<'a> Wire<'a> {
         };
         while let Some(request) = self.requests.take_first(&mut requests) {
             if request.kind.is_operation() {
-                let state = &mut cx.state;
-                self.users
-                    .end_heartbeat(user, request.change, Err(kind), now, state);
+                self.end_operation(user, (request.kind, request.change), Err(kind), now, cx);
             }
         }
         self.users.disconnect(user, end, &mut cx.state);
