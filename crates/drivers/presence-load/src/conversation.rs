@@ -8,13 +8,14 @@ use crate::protocol::ProtocolError;
 use crate::settings::{self, Protocol, Receivers, Settings};
 
 mod access;
+mod attachment;
 mod message;
 mod pointer;
 mod scenario;
 mod step;
 
 pub(crate) use access::UserAccess;
-pub(crate) use message::{ServerMessage, read};
+pub(crate) use message::{ServerMessage, read, read_complete};
 use pointer::{Pointer, find, text};
 pub(crate) use scenario::Progress;
 use scenario::{Choice, fields, scenarios};

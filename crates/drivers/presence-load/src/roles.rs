@@ -352,7 +352,7 @@ impl<'a> Users<'a> {
         user: u32,
         change: Change,
         outcome: Result<(), &'static str>,
-        (now, think): (u64, Option<ThinkTime>),
+        (now, think): (u64, Option<&ThinkTime>),
         state: &mut State,
     ) {
         let is_counted = state.phases.counts(change.at);

@@ -14,7 +14,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use tls_client::{Socket, describe, remedy, tls_error};
 
 use super::TIMEOUT;
-use crate::conversation::{ServerMessage, read};
+use crate::conversation::{ServerMessage, Step, read};
 use crate::protocol::packet;
 use crate::protocol::presence::{
     Ack, EventType, Incoming, JoinRequest, Stamp, write_heartbeat, write_join, write_leave,
@@ -41,6 +41,8 @@ pub(super) struct Client<'a> {
     is_upgraded: bool,
     /// The messages that nobody has waited for yet.
     messages: Vec<String>,
+    /// A message whose attachments have not all come, and how many are missing.
+    incomplete: Option<(String, u32)>,
     /// True once a binary message has come, which only a plain WebSocket takes.
     has_binary: bool,
     /// Why the server ended the session.
@@ -101,6 +103,7 @@ impl<'a> Client<'a> {
             is_open: false,
             is_upgraded: false,
             messages: Vec::new(),
+            incomplete: None,
             has_binary: false,
             end_reason: None,
         };
@@ -137,18 +140,14 @@ impl<'a> Client<'a> {
         self.next_id - 1
     }
 
-    /// Sends a message of a conversation: the packet, or the message of a plain WebSocket, that `write` appends.
-    pub(super) fn send_message(
+    /// Sends a step of a conversation with this text; `number` is the number of its acknowledgement.
+    pub(super) fn send_step(
         &mut self,
-        is_plain: bool,
-        is_binary: bool,
-        write: impl FnOnce(&mut Vec<u8>),
+        step: &Step,
+        number: Option<u32>,
+        text: &[u8],
     ) -> anyhow::Result<()> {
-        if !is_plain {
-            return self.send(write);
-        }
-        self.transport
-            .send_plain(&mut self.context, is_binary, write);
+        step.send(&mut self.transport, &mut self.context, number, text);
         self.perform()
     }
 
@@ -174,6 +173,12 @@ impl<'a> Client<'a> {
     /// Returns the messages that nobody has waited for yet.
     pub(super) fn messages(&self) -> &[String] {
         &self.messages
+    }
+
+    /// Returns the message whose attachments have not all come, and how many are missing.
+    pub(super) fn incomplete(&self) -> Option<(&str, u32)> {
+        let incomplete = self.incomplete.as_ref();
+        incomplete.map(|(text, missing)| (text.as_str(), *missing))
     }
 
     /// Returns true if a binary message has come that nobody waits for.
@@ -389,13 +394,20 @@ impl<'a> Client<'a> {
                         ServerMessage::Disconnected => {
                             self.end_reason = Some("the server ended the connection".to_owned());
                         }
+                        ServerMessage::Incomplete(text, missing) => {
+                            self.incomplete = Some((text.to_owned(), missing));
+                        }
                         _ => self.messages.push(text.into_owned()),
                     }
                 }
                 Some(Event::Closed(how)) => {
                     self.end_reason = Some(format!("the server closed the session ({how:?})"));
                 }
-                Some(Event::Binary(_)) => self.has_binary = true,
+                Some(Event::Binary(_)) => match self.incomplete.take() {
+                    Some((text, 1)) => self.messages.push(text),
+                    Some((text, missing)) => self.incomplete = Some((text, missing - 1)),
+                    None => self.has_binary = true,
+                },
                 Some(Event::Ping) => {}
                 None => break,
             }

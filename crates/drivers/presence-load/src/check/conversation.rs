@@ -7,9 +7,8 @@ use traffic::{RowReader, Values};
 
 use super::client::Client;
 use crate::conversation::{
-    Answer, Conversation, FanOut, ROOM, ServerMessage, Step, USER, read, values_of,
+    Answer, Conversation, FanOut, ROOM, ServerMessage, Step, USER, read_complete, values_of,
 };
-use crate::protocol::json::append;
 use crate::roles::population::Part;
 use crate::settings::{self, Receivers};
 use crate::shared::{Server, Shared};
@@ -126,15 +125,8 @@ impl<'a> Check<'a> {
         let message = step.text.bytes(values);
         let id = user.client.take_id();
         let is_plain = self.conversation.is_plain();
-        let sent = user.client.send_message(is_plain, step.is_binary, |out| {
-            if !is_plain {
-                out.push(b'2');
-                if step.answer == Answer::Ack {
-                    append(out, &id);
-                }
-            }
-            out.extend_from_slice(&message);
-        });
+        let number_of_ack = (step.answer == Answer::Ack).then_some(id as u32);
+        let sent = user.client.send_step(step, number_of_ack, &message);
         let missing = |user: &CheckedUser<'_>, why: &anyhow::Error, others: &[String]| {
             self.no_answer(user, (step, planned, number), why, others)
         };
@@ -226,7 +218,7 @@ impl<'a> Check<'a> {
         let mut has_origin = false;
         let event = rule.event.as_deref();
         let pushed = receiver.client.take_message("a push", |text| {
-            let push = match read(text, namespace) {
+            let push = match read_complete(text, namespace) {
                 _ if is_plain => text,
                 Ok(ServerMessage::Event(name, push)) if Some(&*name) == event => push,
                 _ => return None,
@@ -283,6 +275,13 @@ impl<'a> Check<'a> {
         match (user.client.end_reason(), user.client.messages().last()) {
             (Some(reason), _) => reason.to_owned(),
             (None, Some(other)) => format!("`{}` came", shorten(other)),
+            (None, None) if user.client.incomplete().is_some() => {
+                let (text, missing) = user.client.incomplete().unwrap_or_default();
+                format!(
+                    "`{}` came, without {missing} of its attachments",
+                    shorten(text)
+                )
+            }
             (None, None) if user.client.has_binary() => "a binary message came".to_owned(),
             (None, None) => format!("nothing came ({why:#})"),
         }
@@ -299,7 +298,7 @@ fn answer_in<'t>(
     if is_plain {
         return Some(text);
     }
-    match (&step.answer, read(text, namespace).ok()?) {
+    match (&step.answer, read_complete(text, namespace).ok()?) {
         (Answer::Ack, ServerMessage::Ack(number, arguments)) if number == id => Some(arguments),
         (Answer::Event(expected), ServerMessage::Event(name, event)) if *expected == name => {
             Some(event)

@@ -18,6 +18,8 @@ pub(crate) enum ServerMessage<'a> {
     Ack(u64, &'a str),
     /// An event, and the array of its name and arguments.
     Event(Cow<'a, str>, &'a str),
+    /// An event or acknowledgement, with the number of its attachments that follow: for [`read_complete`] behind the last one.
+    Incomplete(&'a str, u32),
     /// A message of another namespace, or an event without a text as its name.
     Other,
 }
@@ -37,16 +39,47 @@ pub(crate) fn read<'a>(text: &'a str, namespace: &str) -> Result<ServerMessage<'
         });
     }
     Ok(match (packet.kind, packet.id) {
-        (PacketType::Event | PacketType::BinaryEvent, _) => match split_event(packet.data)?.0 {
-            Some(name) => ServerMessage::Event(name, packet.data),
-            None => ServerMessage::Other,
+        (PacketType::Event, _) => event(packet.data)?,
+        (PacketType::Ack, Some(id)) => ServerMessage::Ack(id, packet.data),
+        (PacketType::BinaryEvent | PacketType::BinaryAck, _) => match attachments(text) {
+            0 => read_complete(text, namespace)?,
+            missing => ServerMessage::Incomplete(text, missing),
         },
-        (PacketType::Ack | PacketType::BinaryAck, Some(id)) => ServerMessage::Ack(id, packet.data),
         (PacketType::Connect, _) => ServerMessage::Connected,
         (PacketType::ConnectError, _) => ServerMessage::Refused(packet.data),
         (PacketType::Disconnect, _) => ServerMessage::Disconnected,
         _ => ServerMessage::Other,
     })
+}
+
+/// Reads a message whose attachments have all come. Each is an object with `_placeholder` in the data.
+///
+/// # Errors
+/// A malformed packet.
+pub(crate) fn read_complete<'a>(
+    text: &'a str,
+    namespace: &str,
+) -> Result<ServerMessage<'a>, ProtocolError> {
+    let packet = SocketPacket::parse(text)?;
+    match (packet.kind, packet.id) {
+        (PacketType::BinaryEvent, _) => event(packet.data),
+        (PacketType::BinaryAck, Some(id)) => Ok(ServerMessage::Ack(id, packet.data)),
+        _ => read(text, namespace),
+    }
+}
+
+#[inline]
+fn event(data: &str) -> Result<ServerMessage<'_>, ProtocolError> {
+    Ok(match split_event(data)?.0 {
+        Some(name) => ServerMessage::Event(name, data),
+        None => ServerMessage::Other,
+    })
+}
+
+/// Returns the number of attachments of a packet that has a number of them.
+fn attachments(text: &str) -> u32 {
+    let number = text[1..].split_once('-').map(|(number, _)| number.parse());
+    number.and_then(Result::ok).unwrap_or_default()
 }
 
 /// Returns the array of an event without its name.

@@ -4,10 +4,13 @@ use load::plan::Invalid;
 use serde_json::Value;
 use traffic::{Capture, Encoding, Names, Origin, Repeat, Template, ThinkTime, Values};
 
+use super::attachment;
 use super::message::arguments;
 use super::pointer::{Pointer, find};
 use crate::outcome;
 use crate::protocol::ProtocolError;
+use crate::protocol::json::append as append_json;
+use crate::protocol::transport::{Transport, TransportContext};
 use crate::settings::{self, Protocol};
 
 /// The number of the message as a JSON number, and the end of a name whose value is JSON.
@@ -23,7 +26,7 @@ pub(crate) struct Step {
     pub(crate) name: String,
     /// The array of an event with its name, or the message of a WebSocket.
     pub(crate) text: Template,
-    pub(crate) is_binary: bool,
+    form: Form,
     pub(crate) answer: Answer,
     /// True if it has the number of the message, which it advances.
     pub(crate) is_numbered: bool,
@@ -37,6 +40,20 @@ pub(crate) struct Step {
     expect: Option<(Pointer, Option<Template>)>,
     /// The values to take from its answer, by their index.
     captures: Vec<(usize, Capture)>,
+}
+
+/// The form in which a step is sent.
+#[derive(Debug)]
+enum Form {
+    /// An event of Socket.IO.
+    Event,
+    /// An event of Socket.IO with attachments.
+    Attached(Vec<Box<[u8]>>),
+    /// A message of a WebSocket, in a text or binary frame.
+    Text,
+    Binary,
+    /// A message of a WebSocket that is these bytes.
+    Bytes(Box<[u8]>),
 }
 
 /// The kind of message that answers a step.
@@ -93,7 +110,7 @@ impl Step {
         protocol: Protocol,
         names: &Names,
     ) -> Result<Self, Invalid> {
-        let (name, text) = match protocol {
+        let (name, text, form) = match protocol {
             Protocol::SocketIo => event(field, step, names)?,
             Protocol::WebSocket => message(field, step, names)?,
         };
@@ -117,7 +134,7 @@ impl Step {
             expect,
             is_numbered: text.uses_number(),
             uses_rows,
-            is_binary: step.binary,
+            form,
             repeat: step.repeat,
             think: step.think,
             next: 0,
@@ -151,6 +168,35 @@ impl Step {
     /// Returns the columns that it uses.
     pub(super) fn columns(&self) -> impl Iterator<Item = usize> {
         super::columns(self.text.sources())
+    }
+
+    /// Sends it with this text; `number` is the number of its acknowledgement.
+    #[inline]
+    pub(crate) fn send(
+        &self,
+        transport: &mut Transport,
+        cx: &mut TransportContext,
+        number: Option<u32>,
+        text: &[u8],
+    ) {
+        let packet = |out: &mut Vec<u8>| {
+            if let Some(number) = number {
+                append_json(out, &number);
+            }
+            out.extend_from_slice(text);
+        };
+        match &self.form {
+            Form::Event => transport.send(cx, |out| {
+                out.push(b'2');
+                packet(out);
+            }),
+            Form::Attached(attachments) => transport.send_attached(cx, attachments, packet),
+            Form::Text => transport.send_plain(cx, false, packet),
+            Form::Binary => transport.send_plain(cx, true, packet),
+            Form::Bytes(bytes) => {
+                transport.send_plain(cx, true, |out| out.extend_from_slice(bytes))
+            }
+        }
     }
 
     /// Compares an answer with what is expected. Returns true if it fits.
@@ -211,7 +257,11 @@ impl Step {
 }
 
 /// Returns the name of an event, and the array with its arguments.
-fn event(field: &str, step: &settings::Step, names: &Names) -> Result<(String, Template), Invalid> {
+fn event(
+    field: &str,
+    step: &settings::Step,
+    names: &Names,
+) -> Result<(String, Template, Form), Invalid> {
     let Some(name) = &step.emit else {
         let problem =
             "is missing: name the event, or set driver.conversation.protocol = \"websocket\"";
@@ -234,12 +284,17 @@ fn event(field: &str, step: &settings::Step, names: &Names) -> Result<(String, T
         }
     };
     let mut text = Template::fixed(&format!("[{}", Value::from(name.as_str())));
+    let mut attachments = Vec::new();
     for argument in arguments {
         text.append(Template::fixed(","));
-        append(&field, argument, names, &mut text)?;
+        append_with(&field, argument, names, &mut text, &mut attachments)?;
     }
     text.append(Template::fixed("]"));
-    Ok((name.clone(), text))
+    let form = match attachments.as_slice() {
+        [] => Form::Event,
+        _ => Form::Attached(attachments),
+    };
+    Ok((name.clone(), text, form))
 }
 
 /// Returns the text of a WebSocket message, as the plan has it and as a template.
@@ -247,27 +302,31 @@ fn message(
     field: &str,
     step: &settings::Step,
     names: &Names,
-) -> Result<(String, Template), Invalid> {
+) -> Result<(String, Template, Form), Invalid> {
     for (other, is_set) in [("emit", step.emit.is_some()), ("ack", step.ack)] {
         if is_set {
             let problem = "is of Socket.IO: give the message in `data` or `text`, or set driver.conversation.protocol = \"socket.io\"";
             return Err(Invalid::new(format!("{field}.{other}"), problem));
         }
     }
+    let form = if step.binary {
+        Form::Binary
+    } else {
+        Form::Text
+    };
     match (&step.data, &step.text) {
         (Some(data), None) => {
             let mut text = Template::default();
             append(&format!("{field}.data"), data, names, &mut text)?;
-            Ok((data.to_string(), text))
+            Ok((data.to_string(), text, form))
         }
         (None, Some(text)) => {
-            let template = Template::parse(
-                &format!("{field}.text"),
-                text.as_bytes(),
-                names,
-                Encoding::Body,
-            )?;
-            Ok((text.clone(), template))
+            let field = format!("{field}.text");
+            if let Some(bytes) = attachment::parse(&field, text)? {
+                return Ok((text.clone(), Template::default(), Form::Bytes(bytes)));
+            }
+            let template = Template::parse(&field, text.as_bytes(), names, Encoding::Body)?;
+            Ok((text.clone(), template, form))
         }
         _ => {
             let problem = "needs a message: give either `data`, a JSON value, or `text`";
@@ -276,21 +335,46 @@ fn message(
     }
 }
 
-/// Appends a JSON value whose strings are templates.
+/// Appends a JSON value whose strings are templates, without attachments.
 pub(super) fn append(
     field: &str,
     value: &Value,
     names: &Names,
     out: &mut Template,
 ) -> Result<(), Invalid> {
+    let mut attachments = Vec::new();
+    append_with(field, value, names, out, &mut attachments)?;
+    if attachments.is_empty() {
+        return Ok(());
+    }
+    let problem = "has an attachment, which only the `data` of an event of Socket.IO has: leave it out; a message on plain WebSocket is one as `text`";
+    Err(Invalid::new(field, problem))
+}
+
+/// Appends a JSON value whose strings are templates, or attachments.
+fn append_with(
+    field: &str,
+    value: &Value,
+    names: &Names,
+    out: &mut Template,
+    attachments: &mut Vec<Box<[u8]>>,
+) -> Result<(), Invalid> {
     let mut comma = "";
     match value {
-        Value::String(text) => out.append(string(field, text, names)?),
+        Value::String(text) => match attachment::parse(field, text)? {
+            None => out.append(string(field, text, names)?),
+            Some(bytes) => {
+                let number = attachments.len();
+                let placeholder = format!("{{\"_placeholder\":true,\"num\":{number}}}");
+                out.append(Template::fixed(&placeholder));
+                attachments.push(bytes);
+            }
+        },
         Value::Array(values) => {
             out.append(Template::fixed("["));
             for value in values {
                 out.append(Template::fixed(std::mem::replace(&mut comma, ",")));
-                append(field, value, names, out)?;
+                append_with(field, value, names, out, attachments)?;
             }
             out.append(Template::fixed("]"));
         }
@@ -299,7 +383,7 @@ pub(super) fn append(
             for (key, value) in object {
                 let key = Value::from(key.as_str());
                 out.append(Template::fixed(&format!("{comma}{key}:")));
-                append(field, value, names, out)?;
+                append_with(field, value, names, out, attachments)?;
                 comma = ",";
             }
             out.append(Template::fixed("}"));

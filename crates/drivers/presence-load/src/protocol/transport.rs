@@ -215,6 +215,36 @@ impl Transport {
         cx.scratch = packet;
     }
 
+    /// Sends an event with attachments: the packet that `write` appends, without its type, its number of attachments and its
+    /// namespace.
+    pub fn send_attached(
+        &mut self,
+        cx: &mut TransportContext,
+        attachments: &[Box<[u8]>],
+        write: impl FnOnce(&mut Vec<u8>),
+    ) {
+        let mut packet = format!("45{}-", attachments.len()).into_bytes();
+        let namespace = &cx.endpoint.access.namespace;
+        if !namespace.is_empty() {
+            packet.extend(namespace.bytes().chain([b',']));
+        }
+        write(&mut packet);
+        match &mut self.state {
+            TransportState::WebSocket(socket) => {
+                socket.send(&packet, cx);
+                for bytes in attachments {
+                    socket.send_frame(Opcode::Binary, bytes, cx);
+                }
+            }
+            TransportState::Polling(polling) => {
+                polling.send(&packet, cx);
+                attachments
+                    .iter()
+                    .for_each(|bytes| polling.send_binary(bytes, cx));
+            }
+        }
+    }
+
     /// Sends a message of a [`plain`](Self::plain) WebSocket: the bytes that `write` appends.
     pub fn send_plain(
         &mut self,

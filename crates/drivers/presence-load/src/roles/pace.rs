@@ -75,9 +75,9 @@ impl ClosedLoop {
     }
 
     /// Returns when a sender whose heartbeat ended at `now` sends the next one: after this think time, or else the plan's.
-    pub(super) fn next_at(&mut self, now: u64, think: Option<ThinkTime>) -> u64 {
+    pub(super) fn next_at(&mut self, now: u64, think: Option<&ThinkTime>) -> u64 {
         self.pauses += 1;
-        let think = think.unwrap_or(self.think);
+        let think = think.unwrap_or(&self.think);
         now + think.nanoseconds(self.seed, self.pauses)
     }
 

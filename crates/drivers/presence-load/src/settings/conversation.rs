@@ -87,10 +87,11 @@ pub struct Step {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub emit: Option<String>,
     /// The arguments of the event, or the JSON value of a message on a WebSocket. The string `"{id}"` is sent as a number, and
-    /// `"{{name:json}}"` as JSON.
+    /// `"{{name:json}}"` as JSON. In an event, `"{binary:1024}"` is an attachment of as many random bytes,
+    /// `"{binary:base64:AAEC}"` of these, and `"{binary:file:PATH}"` of the bytes of a file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<Value>,
-    /// The text of a message on a WebSocket, instead of `data`.
+    /// The text of a message on a WebSocket, instead of `data`. `"{binary:1024}"` is a message of bytes, as in `data`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
     /// Sends the message of a WebSocket in a binary frame.

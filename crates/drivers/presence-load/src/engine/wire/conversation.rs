@@ -1,5 +1,6 @@
 //! The users of a conversation: they send the steps of the plan, and read what the application answers and pushes.
 
+use std::collections::HashMap;
 use std::mem;
 
 use load::clock;
@@ -10,11 +11,10 @@ use traffic::{RowReader, Values};
 use super::requests::{Request, RequestKind};
 use super::{Cx, Wire};
 use crate::conversation::{
-    Answer, Conversation, Progress, ROOM, ServerMessage, Step, USER, read, values_of,
+    Answer, Conversation, Progress, ROOM, ServerMessage, Step, USER, read, read_complete, values_of,
 };
 use crate::outcome::{self, count};
 use crate::protocol::ProtocolError;
-use crate::protocol::json::append;
 use crate::protocol::transport::Endpoint;
 use crate::roles::population::{Behaviour, Part};
 use crate::roles::{Change, ConnectionEnd, Phase};
@@ -30,6 +30,8 @@ pub(super) struct Conversations<'a> {
     users: Vec<ConversationUser>,
     /// The message that is being sent.
     scratch: Vec<u8>,
+    /// The message of each user whose attachments have not all come, and how many are missing.
+    incomplete: HashMap<u32, (String, u32)>,
 }
 
 /// A user in a conversation.
@@ -59,7 +61,23 @@ impl<'a> Conversations<'a> {
             own_rows: conversation.own_rows(),
             users: users.collect(),
             scratch: Vec::new(),
+            incomplete: HashMap::new(),
         }
+    }
+
+    /// Forgets a message whose attachments can't come any more.
+    pub(super) fn disconnect(&mut self, user: u32) {
+        self.incomplete.remove(&user);
+    }
+
+    /// Takes the message of a user whose last missing attachment has come. Returns `None` if more are missing, or none was.
+    fn complete(&mut self, user: u32) -> Option<String> {
+        let (_, missing) = self.incomplete.get_mut(&user)?;
+        *missing -= 1;
+        if *missing > 0 {
+            return None;
+        }
+        self.incomplete.remove(&user).map(|(text, _)| text)
     }
 
     /// Fails once rows can't be read any more.
@@ -166,7 +184,6 @@ impl<'a> Wire<'a> {
             return false;
         };
         conversations.write(user, step, change.n);
-        let is_plain = conversations.conversation.is_plain();
         let message = mem::take(&mut conversations.scratch);
         let Some(connection) = cx.connections.get_mut(id) else {
             return false;
@@ -186,20 +203,7 @@ impl<'a> Wire<'a> {
         }
         let number = (step.answer == Answer::Ack).then(|| connection.last_id());
         let transports = &mut self.transports[connection.server];
-        if is_plain {
-            let write = |out: &mut Vec<u8>| out.extend_from_slice(&message);
-            connection
-                .transport
-                .send_plain(transports, step.is_binary, write);
-        } else {
-            connection.transport.send(transports, |out| {
-                out.push(b'2');
-                if let Some(number) = number {
-                    append(out, &number);
-                }
-                out.extend_from_slice(&message);
-            });
-        }
+        step.send(&mut connection.transport, transports, number, &message);
         if let Some(conversations) = &mut self.conversations {
             conversations.scratch = message;
         }
@@ -226,7 +230,7 @@ impl<'a> Wire<'a> {
         cx: &mut Cx<'a>,
     ) {
         let step = self.conversations.as_ref().and_then(|own| own.step(kind));
-        let think = step.and_then(|step| step.think);
+        let think = step.and_then(|step| step.think.as_ref());
         (self.users).end_operation(user, change, outcome, (now, think), &mut cx.state);
     }
 
@@ -309,9 +313,57 @@ impl<'a> Wire<'a> {
         if conversations.conversation.is_plain() {
             return self.receive_plain(id, user, text, now, cx);
         }
-        match read(text, &self.transports[0].endpoint.access.namespace)? {
+        let message = read(text, &self.transports[0].endpoint.access.namespace)?;
+        self.receive_packet(id, user, message, now, cx)
+    }
+
+    /// Handles a binary message: of a plain WebSocket, or an attachment.
+    pub(super) fn receive_binary(&mut self, id: Id, bytes: &[u8], now: u64, cx: &mut Cx<'a>) {
+        let user = cx.connections.get_mut(id).map(|connection| connection.user);
+        let (Some(user), Some(conversations)) = (user, &mut self.conversations) else {
+            return self.users.counts.add(count::IGNORED, 1);
+        };
+        if conversations.conversation.is_plain() {
+            let text = std::str::from_utf8(bytes).unwrap_or_default();
+            return self.receive_message(id, text, now, cx);
+        }
+        if !conversations.incomplete.contains_key(&user) {
+            return self.users.counts.add(count::IGNORED, 1);
+        }
+        if let Some(text) = conversations.complete(user) {
+            let namespace = &self.transports[0].endpoint.access.namespace;
+            let received = match read_complete(&text, namespace) {
+                Ok(message) => self.receive_packet(id, user, message, now, cx),
+                Err(error) => Err(error),
+            };
+            if let Err(error) = received {
+                self.fail_protocol(id, error, cx);
+            }
+        }
+    }
+
+    /// Handles a message of Socket.IO.
+    #[inline]
+    fn receive_packet(
+        &mut self,
+        id: Id,
+        user: u32,
+        message: ServerMessage<'_>,
+        now: u64,
+        cx: &mut Cx<'a>,
+    ) -> Result<(), ProtocolError> {
+        let Some(connection) = cx.connections.get_mut(id) else {
+            return Ok(());
+        };
+        match message {
             ServerMessage::Event(name, event) => {
                 self.receive_event(id, user, (&name, event), now, cx)?
+            }
+            ServerMessage::Incomplete(text, missing) => {
+                if let Some(conversations) = &mut self.conversations {
+                    let text = (text.to_owned(), missing);
+                    conversations.incomplete.insert(user, text);
+                }
             }
             ServerMessage::Ack(number, arguments) => {
                 let request = u32::try_from(number).ok();
@@ -451,7 +503,11 @@ impl<'a> Wire<'a> {
                 self.users.debug(user, &format!("{}: {answer}", step.field));
                 self.lose(id, kind, cx);
             }
-            (kind, outcome) => self.end_operation(user, (kind, request.change), outcome, now, cx),
+            (_, outcome) => {
+                let think = step.think.as_ref();
+                let state = &mut cx.state;
+                (self.users).end_operation(user, request.change, outcome, (now, think), state);
+            }
         }
         Ok(())
     }

@@ -64,6 +64,9 @@ impl<'a> Wire<'a> {
             return;
         };
         let (user, mut requests) = (connection.user, connection.requests);
+        if let Some(conversations) = &mut self.conversations {
+            conversations.disconnect(user);
+        }
         // Its user may need the descriptor for the next one.
         drop(connection);
         self.connections[user as usize] = None;

@@ -39,13 +39,7 @@ impl<'a> Wire<'a> {
                     Err(error) => self.fail_protocol(id, error, cx),
                 }
             }
-            Event::Binary(bytes) if self.users.shared().is_plain() => {
-                match std::str::from_utf8(&bytes) {
-                    Ok(text) => self.receive_message(id, text, now, cx),
-                    Err(_) => self.receive_message(id, "", now, cx),
-                }
-            }
-            Event::Binary(_) => self.users.counts.add(count::IGNORED, 1),
+            Event::Binary(bytes) => self.receive_binary(id, &bytes, now, cx),
             Event::Ping | Event::Upgraded => {}
             Event::Closed(Closed::Status(_)) => self.lose(id, outcome::STATUS, cx),
             Event::Closed(_) => self.lose(id, outcome::CONNECTION_LOST, cx),

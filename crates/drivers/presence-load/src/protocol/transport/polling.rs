@@ -13,6 +13,7 @@ use super::side::Side;
 use super::web_socket::{Received, WebSocket};
 use crate::protocol::ProtocolError;
 use crate::protocol::packet::{EnginePacket, Open};
+use crate::protocol::websocket::Opcode;
 
 /// Separates the packets of a payload.
 const SEPARATOR: u8 = 0x1e;
@@ -112,6 +113,11 @@ impl Polling {
         }
         self.outgoing.extend_from_slice(packet);
         self.flush(cx);
+    }
+
+    /// Sends an attachment with the next payload.
+    pub(super) fn send_binary(&mut self, bytes: &[u8], cx: &mut TransportContext) {
+        self.send(format!("b{}", STANDARD.encode(bytes)).as_bytes(), cx);
     }
 
     pub(super) fn close(&mut self, cx: &mut TransportContext) {
@@ -288,10 +294,17 @@ impl Polling {
             return false;
         }
         upgrade.web_socket.send(b"5", cx);
-        let packets = self.outgoing.split(|byte| *byte == SEPARATOR);
-        packets
-            .filter(|packet| !packet.is_empty())
-            .for_each(|packet| upgrade.web_socket.send(packet, cx));
+        for packet in self.outgoing.split(|byte| *byte == SEPARATOR) {
+            match packet {
+                [] => {}
+                // An attachment, which a WebSocket sends as it is.
+                [b'b', text @ ..] => {
+                    let bytes = STANDARD.decode(text).unwrap_or_default();
+                    upgrade.web_socket.send_frame(Opcode::Binary, &bytes, cx);
+                }
+                packet => upgrade.web_socket.send(packet, cx),
+            }
+        }
         cx.actions.close(Side::Main);
         cx.actions.close(Side::Post);
         true
