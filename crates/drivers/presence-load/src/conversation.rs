@@ -2,7 +2,7 @@
 
 use load::plan::Invalid;
 use load::schedule::Share;
-use traffic::{Names, RowReader, Rows, Source, Values};
+use traffic::{Encoding, Names, RowReader, Rows, Source, Template, Values};
 
 use crate::protocol::ProtocolError;
 use crate::settings::{self, Protocol, Receivers, Settings};
@@ -15,7 +15,7 @@ mod scenario;
 mod step;
 
 pub(crate) use access::UserAccess;
-pub(crate) use message::{ServerMessage, read, read_complete};
+pub(crate) use message::{ServerMessage, read, read_complete, socket_id};
 use pointer::{Pointer, find, text};
 pub(crate) use scenario::Progress;
 use scenario::{Choice, fields, scenarios};
@@ -26,6 +26,8 @@ pub(crate) const ROOM: usize = 0;
 pub(crate) const USER: usize = 1;
 /// The start of the name of a column of the user's own row.
 const OWN_ROW: &str = "user.";
+/// The name of the id that a server of Socket.IO gave.
+const SOCKET: &str = "socket";
 /// The field of the rows, for messages.
 const ROWS: &str = "driver.conversation.rows";
 
@@ -50,6 +52,8 @@ pub(crate) struct Conversation {
     own_columns: Vec<(usize, usize)>,
     /// The texts with which each user asks for admission, if they differ.
     pub(crate) access: Option<UserAccess>,
+    /// The index of the value that is the id of a user's connection, if the plan uses it.
+    pub(crate) socket: Option<usize>,
     /// Number of values of each user.
     pub(crate) values: usize,
     /// True if an event answers a step.
@@ -63,6 +67,8 @@ pub(crate) struct FanOut {
     pub(crate) event: Option<String>,
     sender: Pointer,
     number: Option<Pointer>,
+    /// The name of the sender, if that is not the name of its user.
+    pub(crate) name: Option<Template>,
     pub(crate) to: Receivers,
 }
 
@@ -87,7 +93,8 @@ impl Conversation {
                 .collect(),
             values: vec!["room".to_owned(), "user".to_owned()],
         };
-        let own_columns = own_columns(settings, &mut names)?;
+        let texts = all_texts(settings)?;
+        let own_columns = own_columns(&texts, &mut names);
         for own in &names.values {
             if names.columns.contains(own) {
                 let problem = format!(
@@ -101,12 +108,22 @@ impl Conversation {
             values: names.values.clone(),
         };
         let access = UserAccess::new(settings, planned.query.as_deref(), &own, &names.columns)?;
+        let is_used = planned.protocol == Protocol::SocketIo && is_named(&texts, SOCKET);
+        let socket = is_used.then(|| {
+            names.values.push(SOCKET.to_owned());
+            names.values.len() - 1
+        });
+        let own = names.values.len();
         let start = fields("start", &planned.start);
         let scenarios = scenarios(planned)?;
         let of_load = scenarios.iter().flat_map(|scenario| &scenario.steps);
         let all = || start.iter().chain(of_load.clone());
-        for (field, step) in all() {
-            step::add_names(field, step, own.values.len(), &mut names)?;
+        let mut at_start = own;
+        for (index, (field, step)) in all().enumerate() {
+            step::add_names(field, step, own, &mut names)?;
+            if index < start.len() {
+                at_start = names.values.len();
+            }
         }
         let mut steps = Vec::new();
         for (field, step) in all() {
@@ -134,7 +151,7 @@ impl Conversation {
             protocol: planned.protocol,
             choice,
             seed,
-            fan_out: FanOut::new(planned, &repeated)?,
+            fan_out: FanOut::new(planned, &repeated, &names.values[..at_start])?,
             answer_id: answer_id(planned, &repeated)?,
             expects_events: every().any(|step| matches!(step.answer, Answer::Event(_))),
             start: steps,
@@ -143,6 +160,7 @@ impl Conversation {
             columns,
             own_columns,
             access,
+            socket,
             values: names.values.len(),
         }))
     }
@@ -209,7 +227,12 @@ impl Conversation {
 }
 
 impl FanOut {
-    fn new(planned: &settings::Conversation, steps: &[Step]) -> Result<Option<Self>, Invalid> {
+    /// Prepares the rule of a plan. `names` are the values that a user has before the load.
+    fn new(
+        planned: &settings::Conversation,
+        steps: &[Step],
+        names: &[String],
+    ) -> Result<Option<Self>, Invalid> {
         let Some(rule) = &planned.fan_out else {
             return Ok(None);
         };
@@ -241,6 +264,7 @@ impl FanOut {
             event: rule.event.clone(),
             sender: pointer("sender", &rule.sender)?,
             number: number.transpose()?,
+            name: sender_name(&field("name"), rule.name.as_deref(), names)?,
             to: rule.to,
         }))
     }
@@ -291,21 +315,54 @@ fn answer_id(planned: &settings::Conversation, steps: &[Step]) -> Result<Option<
 }
 
 /// Adds the names of the columns of a user's own row that the plan uses. Returns each with the index of its value.
-fn own_columns(settings: &Settings, names: &mut Names) -> Result<Vec<(usize, usize)>, Invalid> {
+fn own_columns(texts: &str, names: &mut Names) -> Vec<(usize, usize)> {
     // Only those that are used take memory for each user.
-    let texts = (&settings.conversation, &settings.auth, &settings.headers);
-    let texts = serde_json::to_string(&texts);
-    let texts = texts.map_err(|error| Invalid::new("driver.conversation", error.to_string()))?;
     let mut own = Vec::new();
     for (index, column) in names.columns.iter().enumerate() {
         let name = format!("{OWN_ROW}{column}");
-        let is_used = |end: &str| texts.contains(&format!("{{{{{name}{end}"));
-        if is_used("}}") || is_used(step::JSON_END) {
+        if is_named(texts, &name) {
             own.push((index, names.values.len()));
             names.values.push(name);
         }
     }
-    Ok(own)
+    own
+}
+
+/// Returns all texts of a plan in which names may be.
+fn all_texts(settings: &Settings) -> Result<String, Invalid> {
+    let texts = (&settings.conversation, &settings.auth, &settings.headers);
+    let texts = serde_json::to_string(&texts);
+    texts.map_err(|error| Invalid::new("driver.conversation", error.to_string()))
+}
+
+/// Returns true if a text has this name, to be replaced.
+fn is_named(text: &str, name: &str) -> bool {
+    ["}}", step::JSON_END]
+        .iter()
+        .any(|end| text.contains(&format!("{{{{{name}{end}")))
+}
+
+/// Prepares the name of a sender in pushes; `None` if it is the name of its user.
+fn sender_name(
+    field: &str,
+    name: Option<&str>,
+    names: &[String],
+) -> Result<Option<Template>, Invalid> {
+    let Some(name) = name.filter(|name| *name != "{{user}}") else {
+        return Ok(None);
+    };
+    let names = Names {
+        columns: Vec::new(),
+        values: names.to_vec(),
+    };
+    let template = Template::parse(field, name.as_bytes(), &names, Encoding::Body)?;
+    if template.uses_number() || template.sources().next().is_none() {
+        let problem = format!(
+            "`{name}` is not a name that each user has for itself: use {{{{socket}}}}, or a value that a step of `start` captures"
+        );
+        return Err(Invalid::new(field, problem));
+    }
+    Ok(Some(template))
 }
 
 /// Returns values of a user, without a row.

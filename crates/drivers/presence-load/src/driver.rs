@@ -68,7 +68,7 @@ impl Driver for PresenceLoad {
         let settings = self.shared.settings();
         match series {
             spec::RECONNECT => !findings::is_undisturbed(&self.shared.plan),
-            spec::PROPAGATION => settings.users_per_room > 1,
+            spec::PROPAGATION => settings.users_per_room > 1 || self.shared.everybody.is_some(),
             _ => true,
         }
     }
@@ -90,9 +90,10 @@ impl Driver for PresenceLoad {
     fn setup(
         plan: &Plan<Settings>,
         target: &Target,
-        _workers: &WorkerRange,
+        workers: &WorkerRange,
     ) -> anyhow::Result<Self> {
-        let shared = Shared::new(plan, target)?;
+        let mut shared = Shared::new(plan, target)?;
+        shared.share(workers)?;
         Ok(Self { shared })
     }
 

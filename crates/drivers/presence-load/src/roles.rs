@@ -29,7 +29,8 @@ use crate::spec::{HEARTBEAT, PROPAGATION, SERVICE};
 use audit::Audit;
 pub use audit::AuditedRoom;
 use churn::Churn;
-use fan_out::FanOut;
+use fan_out::Pushes;
+pub(crate) use fan_out::{BYTES_PER_PAIR, Everybody, SenderNames};
 pub(crate) use memberships::{ConnectionEnd, JoinAnswer};
 use pace::ClosedLoop;
 use population::{Behaviour, Part, Population};
@@ -121,7 +122,7 @@ pub(crate) struct Users<'a> {
     /// The audit of the presence protocol; of no users in a conversation.
     pub(crate) audit: Audit,
     /// The pushes of a conversation.
-    fan_out: Option<FanOut>,
+    fan_out: Option<Pushes>,
     pub(crate) counts: Rc<Counters>,
 }
 
@@ -159,8 +160,11 @@ impl<'a> Users<'a> {
         };
         Some(Self {
             fan_out: conversation.map(|conversation| {
-                let to = conversation.fan_out.as_ref().map(|rule| rule.to);
-                FanOut::new(part, to, &counts)
+                let rule = conversation.fan_out.as_ref();
+                let is_named = rule.is_some_and(|rule| rule.name.is_some());
+                let names = is_named.then_some(&shared.sender_names);
+                let senders = (shared.everybody.as_ref(), names);
+                Pushes::new(part, rule.map(|rule| rule.to), senders, &counts)
             }),
             shared,
             part,
@@ -193,7 +197,7 @@ impl<'a> Users<'a> {
     /// Returns the memory for the pushes to a user in a room of this size.
     #[cfg(test)]
     pub(crate) const fn fan_out_bytes_per_user(users_per_room: usize) -> usize {
-        FanOut::bytes_per_user(users_per_room)
+        fan_out::FanOut::bytes_per_user(users_per_room)
     }
 
     pub(crate) fn shared(&self) -> &'a Shared {
@@ -369,6 +373,7 @@ impl<'a> Users<'a> {
         match (&mut self.fan_out, outcome) {
             (None, Ok(())) => self.audit.still_joined(user, change.sent, &self.users),
             (Some(fan_out), Err(_)) if change.n > 0 => fan_out.excuse(user, change.n),
+            (Some(fan_out), Ok(())) if change.n > 0 => fan_out.answer(user, change.n),
             _ => {}
         }
         if outcome.is_ok() {
@@ -409,6 +414,12 @@ impl<'a> Users<'a> {
         n
     }
 
+    /// Announces the name that a user has in the pushes of its messages from now on.
+    pub(crate) fn announce(&self, user: u32, name: &str) {
+        let index = self.part.index_of(user) as u32;
+        self.shared.sender_names.announce(index, name);
+    }
+
     /// Audits a push of a conversation that a user got at `now`: the message with this number of the user with this name.
     #[inline]
     pub(crate) fn pushed(
@@ -435,11 +446,17 @@ impl<'a> Users<'a> {
         if state.now < state.phases.end {
             return state.phases.end;
         }
+        if let Some(fan_out) = &mut self.fan_out
+            && self.open == 0
+            && state.pacer.over(state.now)
+        {
+            fan_out.end_sending();
+        }
         if !self.is_quiet(state) {
             return u64::MAX;
         }
         let rooms = self.part.rooms();
-        let is_settled = |room| match &self.fan_out {
+        let mut is_settled = |room| match &mut self.fan_out {
             None => self.audit.is_settled(room, &self.users),
             Some(fan_out) => fan_out.is_settled(room, &self.users),
         };

@@ -1,6 +1,7 @@
 //! What all workers share: the settings, the servers, and what is derived from them.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use load::driver::{Address, Target};
 use load::net::dial::Peer;
@@ -8,12 +9,14 @@ use load::net::sources;
 use load::net::url::ServerUrl;
 use load::plan::{Invalid, Plan};
 use load::redact;
+use load::workers::WorkerRange;
 use subject::headroom::require_ports;
 use tls_client::TlsClient;
 
 use crate::conversation::Conversation;
 use crate::protocol::transport::{Endpoint, Transport};
 use crate::roles::population::{Part, Population};
+use crate::roles::{Everybody, SenderNames};
 use crate::settings::{self, Protocol, Settings};
 
 /// Maximum number of servers: as many as a run may launch.
@@ -46,6 +49,10 @@ pub(crate) struct Shared {
     pub(crate) is_closed: bool,
     /// The conversation of users that do not speak the presence protocol.
     pub(crate) conversation: Option<Conversation>,
+    /// The senders of pushes that all users receive, if the conversation has such.
+    pub(crate) everybody: Option<Arc<Everybody>>,
+    /// The names of senders in pushes, if they are not their users'.
+    pub(crate) sender_names: Arc<SenderNames>,
 }
 
 impl Shared {
@@ -76,12 +83,34 @@ impl Shared {
             .try_for_each(Conversation::check_rows)?;
         Ok(Self {
             conversation,
+            everybody: None,
+            sender_names: Arc::default(),
             population: settings.population(),
             sources: sources::addresses(named, connections, peers())?,
             is_closed: settings::is_closed(plan),
             plan: plan.clone(),
             servers,
         })
+    }
+
+    /// Prepares what these workers share.
+    ///
+    /// # Errors
+    /// Users of other processes would have to be known.
+    pub(crate) fn share(&mut self, workers: &WorkerRange) -> Result<(), Invalid> {
+        let rule = self
+            .conversation
+            .as_ref()
+            .and_then(|own| own.fan_out.as_ref());
+        if !rule.is_some_and(|rule| rule.to.is_everybody()) {
+            return Ok(());
+        }
+        if !workers.is_all() {
+            let problem = "is for all users of the run, and a program knows its own only: run it in one program, or use \"room\" or \"others\"";
+            return Err(Invalid::new("driver.conversation.fan_out.to", problem));
+        }
+        self.everybody = Some(Arc::new(Everybody::new(self.population, workers.total)));
+        Ok(())
     }
 
     pub(crate) fn settings(&self) -> &Settings {

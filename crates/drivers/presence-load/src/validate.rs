@@ -8,11 +8,12 @@ use measure::units;
 
 use crate::conversation::Conversation;
 use crate::protocol::transport::Kind;
+use crate::roles::BYTES_PER_PAIR;
 use crate::settings::{Mode, Protocol, Settings, is_closed};
 
 /// Maximum number of users.
 const MAX_USERS: u64 = 10_000_000;
-/// Maximum number of pairs of receiver and sender: the audit keeps 8 bytes for each.
+/// Maximum number of pairs of receiver and sender: the audit keeps 8 bytes for each, or 12 in a conversation.
 const MAX_PAIRS: u64 = 500_000_000;
 /// Maximum timeout: the largest value of a histogram.
 const MAX_TIMEOUT: Duration = Duration::from_secs(3600);
@@ -164,6 +165,21 @@ impl Settings {
         if self.padding > 0 {
             let problem = "is for heartbeats, and the plan has a conversation: put a longer text into its `data`";
             return Err(Invalid::setting("padding", problem));
+        }
+        let users = self.population().users();
+        let pairs = users.saturating_mul(users);
+        if planned
+            .fan_out
+            .as_ref()
+            .is_some_and(|rule| rule.to.is_everybody())
+            && pairs > MAX_PAIRS
+        {
+            let problem = format!(
+                "has {} pairs of sender and receiver with {users} users, {BYTES_PER_PAIR} bytes each, and at most {} can be audited: lower driver.rooms or driver.users_per_room",
+                units::count(pairs),
+                units::count(MAX_PAIRS)
+            );
+            return Err(Invalid::new("driver.conversation.fan_out.to", problem));
         }
         let prepared = Conversation::new(self, plan.seed)?;
         let thinking = prepared.iter().flat_map(|prepared| &prepared.steps);

@@ -10,7 +10,7 @@ use crate::conversation::{
     Answer, Conversation, FanOut, ROOM, ServerMessage, Step, USER, read_complete, values_of,
 };
 use crate::roles::population::Part;
-use crate::settings::{self, Receivers};
+use crate::settings;
 use crate::shared::{Server, Shared};
 
 /// Most bytes of a message that is shown.
@@ -48,16 +48,13 @@ pub(super) fn verify(server: &Server, shared: &Shared) -> anyhow::Result<()> {
         planned,
         rows: rows.map(|rows| rows.reader(Share::ALL, &conversation.columns)),
     };
-    let members = match conversation.fan_out {
-        Some(_) => shared.population.users_per_room.min(2),
-        None => 1,
-    };
     let mut users = Vec::new();
-    for user in 0..members as u32 {
+    for user in check.members() {
         let mut user = check.connect(server, user)?;
         for (step, planned) in conversation.start.iter().zip(&planned.start) {
             check.perform(&mut user, (step, planned), 0)?;
         }
+        check.take_name(&mut user, users.first())?;
         users.push(user);
     }
     let mut number = 0;
@@ -66,7 +63,7 @@ pub(super) fn verify(server: &Server, shared: &Shared) -> anyhow::Result<()> {
         check.perform(&mut users[0], (step, planned), number)?;
         if let Some(rule) = conversation.fan_out.as_ref().filter(|_| step.is_numbered) {
             let sender = users[0].name.clone();
-            let first = usize::from(rule.to == Receivers::Others);
+            let first = usize::from(rule.to.is_without_sender());
             for receiver in users.iter_mut().skip(first) {
                 check.expect_push(receiver, rule, (&sender, number))?;
             }
@@ -76,6 +73,45 @@ pub(super) fn verify(server: &Server, shared: &Shared) -> anyhow::Result<()> {
 }
 
 impl<'a> Check<'a> {
+    /// Returns the users of the check: the first one, and one that must receive its messages.
+    fn members(&self) -> impl Iterator<Item = u32> + use<> {
+        let population = self.shared.population;
+        let second = match &self.conversation.fan_out {
+            Some(rule) if rule.to.is_everybody() && population.rooms > 1 => {
+                Some(population.users_per_room)
+            }
+            Some(_) if population.users_per_room > 1 => Some(1),
+            _ => None,
+        };
+        [Some(0), second]
+            .into_iter()
+            .flatten()
+            .map(|user| user as u32)
+    }
+
+    /// Takes the name that pushes have of a user, and verifies that another one has not the same.
+    fn take_name(
+        &self,
+        user: &mut CheckedUser<'_>,
+        other: Option<&CheckedUser<'_>>,
+    ) -> Result<(), Invalid> {
+        let rule = self.conversation.fan_out.as_ref();
+        let Some(name) = rule.and_then(|rule| rule.name.as_ref()) else {
+            return Ok(());
+        };
+        let name = name.bytes(values_of(&user.values, 0));
+        user.name = String::from_utf8_lossy(&name).into_owned();
+        let problem = match other {
+            _ if user.name.is_empty() => "is empty after the steps of `start`: use {{socket}}, or capture what the application calls the user".to_owned(),
+            Some(other) if other.name == user.name => format!(
+                "is `{}` for two users: use {{{{socket}}}}, or a value that differs",
+                shorten(&user.name)
+            ),
+            _ => return Ok(()),
+        };
+        Err(Invalid::new("driver.conversation.fan_out.name", problem))
+    }
+
     fn connect(&self, server: &'a Server, user: u32) -> anyhow::Result<CheckedUser<'a>> {
         let part = Part {
             population: self.shared.population,
@@ -97,6 +133,9 @@ impl<'a> Check<'a> {
         let endpoint = endpoint.unwrap_or_else(|| server.endpoint.clone());
         let mut client = Client::connect(server, endpoint, self.shared)?;
         client.timeout = self.shared.settings().ack_timeout;
+        if let Some(socket) = self.conversation.socket {
+            values[socket] = Some(client.connection().as_bytes().into());
+        }
         Ok(CheckedUser {
             client,
             name: names.user,
@@ -242,6 +281,11 @@ impl<'a> Check<'a> {
                 "event",
                 "a push",
                 "name the event that the application pushes, or correct `to` if it reaches others only",
+            ),
+            Some(_) if has_origin && rule.name.is_some() => (
+                "name",
+                "a push",
+                "correct what the application calls the sender, or point `sender` and `number` to it and to {id}",
             ),
             Some(_) if has_origin => (
                 "sender",

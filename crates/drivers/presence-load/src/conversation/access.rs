@@ -4,7 +4,7 @@ use load::plan::Invalid;
 use serde_json::Value;
 use traffic::{Encoding, Names, Template, Values};
 
-use super::{in_conversation, step};
+use super::{in_conversation, is_named, step};
 use crate::protocol::transport::{Access, Endpoint};
 use crate::settings::{AUTH, HEADERS, Settings, check_field};
 
@@ -99,10 +99,7 @@ fn text(template: &Template, values: Values<'_>) -> String {
 
 /// Refuses the next row, which only messages take.
 fn check_names(field: &str, text: &str, columns: &[String]) -> Result<(), Invalid> {
-    let named = columns.iter().find(|column| {
-        let name = format!("{{{{{column}");
-        text.contains(&format!("{name}}}}}")) || text.contains(&format!("{name}:json}}}}"))
-    });
+    let named = columns.iter().find(|column| is_named(text, column));
     let Some(column) = named else {
         return Ok(());
     };

@@ -8,8 +8,8 @@ use crate::protocol::packet::{PacketType, SocketPacket, split_event};
 /// A message of a server.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum ServerMessage<'a> {
-    /// The namespace is connected.
-    Connected,
+    /// The namespace is connected, with this object.
+    Connected(&'a str),
     /// The namespace refused the connection, with this object.
     Refused(&'a str),
     /// The server ended the connection to the namespace.
@@ -45,7 +45,7 @@ pub(crate) fn read<'a>(text: &'a str, namespace: &str) -> Result<ServerMessage<'
             0 => read_complete(text, namespace)?,
             missing => ServerMessage::Incomplete(text, missing),
         },
-        (PacketType::Connect, _) => ServerMessage::Connected,
+        (PacketType::Connect, _) => ServerMessage::Connected(packet.data),
         (PacketType::ConnectError, _) => ServerMessage::Refused(packet.data),
         (PacketType::Disconnect, _) => ServerMessage::Disconnected,
         _ => ServerMessage::Other,
@@ -74,6 +74,12 @@ fn event(data: &str) -> Result<ServerMessage<'_>, ProtocolError> {
         Some(name) => ServerMessage::Event(name, data),
         None => ServerMessage::Other,
     })
+}
+
+/// Returns the id in the object of a connection to a namespace.
+pub(crate) fn socket_id(connected: &str) -> Option<Box<[u8]>> {
+    let object: serde_json::Value = serde_json::from_str(connected).ok()?;
+    Some(object.get("sid")?.as_str()?.as_bytes().into())
 }
 
 /// Returns the number of attachments of a packet that has a number of them.

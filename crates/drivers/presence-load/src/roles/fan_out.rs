@@ -1,11 +1,17 @@
 //! Finds every push of a conversation that was lost, duplicated, reordered or misdirected, by arithmetic.
 //!
-//! The messages of a user are numbered, and a push names its sender and the number. For each receiver and each sender of
-//! its room there are three words: a [`Window`] of the numbers that arrived, and the number behind which the receiver must
-//! get all. A message that was answered must reach each receiver; one that failed may.
+//! The messages of a user are numbered, and a push names its sender and the number. For each receiver and each of its
+//! senders there are three words: a [`Window`] of the numbers that arrived, and the number behind which the receiver must
+//! get all. Its senders are the users of its room, or all of the run. A message that was answered must reach each
+//! receiver; one that failed may.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::HashSet;
 use std::rc::Rc;
+use std::sync::Arc;
+
+mod everybody;
+mod names;
+mod senders;
 
 use measure::counters::{Counter, Counters};
 
@@ -14,6 +20,11 @@ use super::population::Part;
 use super::user::User;
 use crate::outcome::count;
 use crate::settings::Receivers;
+
+use everybody::AllSenders;
+pub(crate) use everybody::Everybody;
+pub(crate) use names::SenderNames;
+use senders::{RoomSenders, Senders};
 
 /// The counters of pushes.
 pub(super) const COUNTERS: [Counter; 7] = [
@@ -25,20 +36,32 @@ pub(super) const COUNTERS: [Counter; 7] = [
     count::WRONG_STATE,
     count::FOREIGN,
 ];
-/// Time for which the intended start of a message is kept, nanoseconds. Pushes that take longer count as this long.
-const KEPT_NS: u64 = 60_000_000_000;
 
 /// The pushes to the users of one worker.
 #[derive(Debug)]
-pub(crate) struct FanOut {
+pub(crate) enum Pushes {
+    /// Users receive pushes of their room, or of nobody.
+    OfRoom(FanOut),
+    /// Users receive pushes of all users.
+    OfAll(PushAudit<AllSenders>),
+}
+
+/// The pushes to the users of one worker by users of their room.
+pub(crate) type FanOut = PushAudit<RoomSenders>;
+
+/// The pushes to the users of one worker, and their senders.
+#[derive(Debug)]
+pub(crate) struct PushAudit<S> {
     part: Part,
     /// The users that must receive a push; `None` if no rule says so.
     to: Option<Receivers>,
-    /// For each receiver, one for each member of its room.
+    senders: S,
+    /// Number of senders of each receiver.
+    width: usize,
+    /// For each receiver, one for each of its senders.
     pairs: Vec<Pair>,
     /// For each user, whether it has begun to take part.
     is_member: Vec<bool>,
-    sent: Vec<Sent>,
     /// Sender and number of the messages that failed: their pushes may arrive, or not.
     excused: HashSet<(u32, u32)>,
     has_finished: bool,
@@ -53,15 +76,94 @@ struct Pair {
     base: u32,
 }
 
-/// The intended starts of the last messages of a user.
-#[derive(Debug, Clone, Default)]
-struct Sent {
-    last: u32,
-    starts: VecDeque<u64>,
-}
-
 impl FanOut {
     pub(crate) fn new(part: Part, to: Option<Receivers>, counts: &Rc<Counters>) -> Self {
+        let senders = RoomSenders::new(part, to.is_some());
+        let width = part.population.users_per_room;
+        Self::with_senders(part, to, (senders, width), counts)
+    }
+
+    /// Returns the memory for a user in a room of this size, besides the starts of its messages.
+    #[cfg(test)]
+    pub(crate) const fn bytes_per_user(users_per_room: usize) -> usize {
+        size_of::<bool>() + size_of::<senders::Sent>() + users_per_room * BYTES_PER_PAIR
+    }
+}
+
+/// Size of what is kept for each pair of receiver and sender.
+pub(crate) const BYTES_PER_PAIR: usize = size_of::<Pair>();
+
+impl Pushes {
+    /// Creates the audit of a worker's part. `everybody` are the senders that all users have, and `names` their names, if
+    /// they are not their users'.
+    pub(crate) fn new(
+        part: Part,
+        to: Option<Receivers>,
+        (everybody, names): (Option<&Arc<Everybody>>, Option<&Arc<SenderNames>>),
+        counts: &Rc<Counters>,
+    ) -> Self {
+        let names = names.cloned();
+        match everybody {
+            None => {
+                let mut of_room = FanOut::new(part, to, counts);
+                of_room.senders.names = names;
+                Self::OfRoom(of_room)
+            }
+            Some(everybody) => {
+                let senders = AllSenders::new(part, Arc::clone(everybody), names);
+                let width = part.population.users();
+                Self::OfAll(PushAudit::with_senders(part, to, (senders, width), counts))
+            }
+        }
+    }
+}
+
+/// Calls the same method of whichever audit there is.
+macro_rules! forward {
+    ($($(#[$doc:meta])* fn $name:ident(&mut self $(, $argument:ident: $kind:ty)*) $(-> $result:ty)?;)*) => {
+        impl Pushes {
+            $($(#[$doc])*
+            #[inline]
+            pub(crate) fn $name(&mut self $(, $argument: $kind)*) $(-> $result)? {
+                match self {
+                    Self::OfRoom(pushes) => pushes.$name($($argument),*),
+                    Self::OfAll(pushes) => pushes.$name($($argument),*),
+                }
+            })*
+        }
+    };
+}
+
+forward! {
+    /// Notes that a message is being sent.
+    fn send(&mut self, user: u32, number: u32, at: u64);
+    /// Notes that a message was answered.
+    fn answer(&mut self, user: u32, number: u32);
+    /// Notes that a message failed: the server may have passed it on, or not.
+    fn excuse(&mut self, user: u32, number: u32);
+    /// Notes that a user takes part: it must get all that is sent from here on.
+    fn join(&mut self, receiver: u32);
+    /// Notes that the connection of a user has ended: what is missing may have been under way.
+    fn end(&mut self, receiver: u32);
+    /// Counts what is missing when a receiver leaves in an orderly way.
+    fn leave(&mut self, receiver: u32);
+    /// Checks a push that `receiver` got at `now`. Returns the time since its message was due, if it is new.
+    fn receive(&mut self, receiver: u32, name: &str, number: u64, now: u64) -> Option<u64>;
+    /// Notes that the users of the worker send nothing more.
+    fn end_sending(&mut self);
+    /// Returns true if the members of a room have received all that was answered.
+    fn is_settled(&mut self, room: u32, users: &[User]) -> bool;
+    /// Counts what is missing at the end.
+    fn finish(&mut self, users: &[User]);
+}
+
+impl<S: Senders> PushAudit<S> {
+    fn with_senders(
+        part: Part,
+        to: Option<Receivers>,
+        (senders, width): (S, u64),
+        counts: &Rc<Counters>,
+    ) -> Self {
         let users = to.map_or(0, |_| part.users() as usize);
         let pair = Pair {
             window: Window::after(0),
@@ -70,96 +172,97 @@ impl FanOut {
         Self {
             part,
             to,
-            pairs: vec![pair; users * part.population.users_per_room as usize],
+            senders,
+            width: width as usize,
+            pairs: vec![pair; users * width as usize],
             is_member: vec![false; users],
-            sent: vec![Sent::default(); users],
             excused: HashSet::new(),
             has_finished: false,
             counts: Rc::clone(counts),
         }
     }
 
-    /// Returns the memory for a user in a room of this size, besides the starts of its messages.
-    #[cfg(test)]
-    pub(crate) const fn bytes_per_user(users_per_room: usize) -> usize {
-        size_of::<bool>() + size_of::<Sent>() + users_per_room * size_of::<Pair>()
+    /// Returns what a receiver has got of a sender.
+    fn pair(&mut self, receiver: u32, sender: u32) -> &mut Pair {
+        let index = self.pair_index(receiver, sender);
+        &mut self.pairs[index]
     }
 
-    fn pair(&mut self, receiver: u32, member: u32) -> &mut Pair {
-        let size = self.part.population.users_per_room as usize;
-        &mut self.pairs[receiver as usize * size + member as usize]
+    fn pair_index(&self, receiver: u32, sender: u32) -> usize {
+        let first = self.senders.of(receiver).start;
+        receiver as usize * self.width + (sender - first) as usize
     }
 
-    /// Returns the users of a room.
-    fn room(&self, room: u32) -> std::ops::Range<u32> {
-        let size = self.part.population.users_per_room as u32;
-        room * size..(room + 1) * size
-    }
-
-    /// Returns the users of a user's room.
-    fn room_of(&self, user: u32) -> std::ops::Range<u32> {
-        self.room(self.part.room_of(user))
-    }
-
-    /// Returns true if a receiver must get what a sender of its room sends.
+    /// Returns true if a receiver must get what one of its senders sends.
     fn is_for(&self, receiver: u32, sender: u32) -> bool {
         match self.to {
             None => false,
-            Some(Receivers::Room) => true,
-            Some(Receivers::Others) => receiver != sender,
-        }
-    }
-
-    /// Notes that a message is being sent.
-    pub(crate) fn send(&mut self, sender: u32, number: u32, at: u64) {
-        if let Some(sent) = self.sent.get_mut(sender as usize) {
-            sent.last = number;
-            sent.starts.push_back(at);
-            while sent.starts.len() > 1 && at.saturating_sub(sent.starts[0]) > KEPT_NS {
-                sent.starts.pop_front();
+            Some(Receivers::Room | Receivers::Everybody) => true,
+            Some(Receivers::Others | Receivers::EverybodyElse) => {
+                self.senders.sender(receiver) != sender
             }
         }
     }
 
-    /// Notes that a user takes part: it must get all that is sent from here on.
+    /// See [`Pushes::send`].
+    pub(crate) fn send(&mut self, user: u32, number: u32, at: u64) {
+        if self.to.is_some() {
+            self.senders.send(self.senders.sender(user), number, at);
+        }
+    }
+
+    fn answer(&mut self, user: u32, number: u32) {
+        self.senders.answer(self.senders.sender(user), number);
+    }
+
+    /// See [`Pushes::join`].
     pub(crate) fn join(&mut self, receiver: u32) {
         if self.to.is_none() {
             return;
         }
         self.is_member[receiver as usize] = true;
-        for (member, sender) in (0..).zip(self.room_of(receiver)) {
-            let last = self.sent[sender as usize].last;
-            *self.pair(receiver, member) = Pair {
+        for sender in self.senders.of(receiver) {
+            let last = self.senders.last(sender);
+            *self.pair(receiver, sender) = Pair {
                 window: Window::after(last),
                 base: last,
             };
         }
     }
 
-    /// Notes that the connection of a user has ended: what is missing may have been under way.
-    pub(crate) fn end(&mut self, receiver: u32) {
+    fn end(&mut self, receiver: u32) {
         if let Some(is_member) = self.is_member.get_mut(receiver as usize) {
             *is_member = false;
         }
     }
 
-    /// Notes that a message failed: the server may have passed it on, or not.
     #[cold]
-    pub(crate) fn excuse(&mut self, sender: u32, number: u32) {
-        if self.to.is_none() {
-            return;
+    fn excuse(&mut self, user: u32, number: u32) {
+        if self.to.is_some() {
+            let sender = self.senders.sender(user);
+            self.senders.excuse(sender, number);
+            self.note_excused(sender, number);
         }
+    }
+
+    fn note_excused(&mut self, sender: u32, number: u32) {
         self.excused.insert((sender, number));
-        let member = self.part.member_of(sender);
-        for receiver in self.room_of(sender) {
-            let pair = self.pair(receiver, member);
+        for receiver in self.senders.receivers(sender) {
+            let pair = self.pair(receiver, sender);
             if number > pair.base && number < pair.window.last {
                 pair.window.arrive(number);
             }
         }
     }
 
-    /// Checks a push that `receiver` got at `now`. Returns the time since its message was due, if it is new.
+    /// Takes over what failed at other workers.
+    fn take_excused(&mut self) {
+        for (sender, number) in self.senders.take_excused() {
+            self.note_excused(sender, number);
+        }
+    }
+
+    /// See [`Pushes::receive`].
     #[inline]
     pub(crate) fn receive(
         &mut self,
@@ -168,44 +271,38 @@ impl FanOut {
         number: u64,
         now: u64,
     ) -> Option<u64> {
-        if self.has_finished {
+        if self.has_finished || self.to.is_none() {
             return None;
         }
-        let Some(member) = self.part.member_named(self.part.room_of(receiver), name) else {
-            let is_of_run = self.part.population.has_user(name);
-            self.counts.add(
-                if is_of_run {
-                    count::WRONG_ROOM
-                } else {
-                    count::FOREIGN
-                },
-                1,
-            );
-            return None;
+        let sender = match self.senders.find(receiver, name) {
+            Ok(sender) => sender,
+            Err(counter) => {
+                self.counts.add(counter, 1);
+                return None;
+            }
         };
-        let sender = self.room_of(receiver).start + member;
-        let sent = &self.sent[sender as usize];
-        if number == 0 || number > u64::from(sent.last) {
+        let Some(age) = self.senders.age(sender, number, now) else {
             self.counts.add(count::WRONG_STATE, 1);
             return None;
-        }
+        };
         let number = number as u32;
-        let age = sent.age(number, now);
         if !self.is_for(receiver, sender) {
             self.counts.add(count::WRONG_ROOM, 1);
             return None;
         }
+        let pair = self.pair_index(receiver, sender);
         // What was sent before the receiver took part may arrive, or not.
-        if !self.is_member[receiver as usize] || number <= self.pair(receiver, member).base {
+        if !self.is_member[receiver as usize] || number <= self.pairs[pair].base {
             return Some(age);
         }
+        self.take_excused();
         if !self.excused.is_empty() {
             if self.excused.contains(&(sender, number)) {
                 return Some(age);
             }
-            self.skip_excused(receiver, member, (sender, number));
+            self.skip_excused(receiver, sender, number);
         }
-        match self.pair(receiver, member).window.arrive(number) {
+        match self.pairs[pair].window.arrive(number) {
             Arrival::Later { lost: 0 } => {}
             Arrival::Later { lost } => self.counts.add(count::LOST, lost.into()),
             Arrival::Late => self.counts.add(count::REORDERED, 1),
@@ -218,22 +315,19 @@ impl FanOut {
     }
 
     /// Counts the failed messages before a number as arrived.
-    fn skip_excused(&mut self, receiver: u32, member: u32, (sender, number): (u32, u32)) {
-        let last = self.pair(receiver, member).window.last;
+    fn skip_excused(&mut self, receiver: u32, sender: u32, number: u32) {
+        let last = self.pair(receiver, sender).window.last;
         for skipped in last + 1..number {
             if self.excused.contains(&(sender, skipped)) {
-                self.pair(receiver, member).window.arrive(skipped);
+                self.pair(receiver, sender).window.arrive(skipped);
             }
         }
     }
 
     /// Returns the messages of a sender that were answered and that a receiver should still see.
-    fn unseen(&self, receiver: u32, member: u32, (sender, user): (u32, &User)) -> u64 {
-        let size = self.part.population.users_per_room as usize;
-        let last = self.pairs[receiver as usize * size + member as usize]
-            .window
-            .last;
-        let unseen = last + 1..=user.sender.acked;
+    fn unseen(&self, receiver: u32, sender: u32, users: &[User]) -> u64 {
+        let last = self.pairs[self.pair_index(receiver, sender)].window.last;
+        let unseen = last + 1..=self.senders.answered(sender, users);
         let unseen = unseen.filter(|number| !self.excused.contains(&(sender, *number)));
         unseen.count() as u64
     }
@@ -242,53 +336,52 @@ impl FanOut {
         self.is_member[receiver as usize] && users[receiver as usize].can_send()
     }
 
-    /// Returns true if the members of a room have received all that was answered.
-    pub(crate) fn is_settled(&self, room: u32, users: &[User]) -> bool {
-        self.to.is_none()
-            || self.room(room).all(|receiver| {
-                !self.is_counted(receiver, users)
-                    || (0..).zip(self.room(room)).all(|(member, sender)| {
-                        !self.is_for(receiver, sender)
-                            || self.unseen(receiver, member, (sender, &users[sender as usize])) == 0
-                    })
-            })
+    fn end_sending(&mut self) {
+        self.senders.end();
     }
 
-    /// Counts what is missing when a receiver leaves in an orderly way.
-    pub(crate) fn leave(&mut self, receiver: u32) {
+    fn is_settled(&mut self, room: u32, users: &[User]) -> bool {
+        if self.to.is_none() {
+            return true;
+        }
+        if !self.senders.have_ended() {
+            return false;
+        }
+        self.take_excused();
+        let size = self.part.population.users_per_room as u32;
+        (room * size..(room + 1) * size).all(|receiver| {
+            !self.is_counted(receiver, users)
+                || self.senders.of(receiver).all(|sender| {
+                    !self.is_for(receiver, sender) || self.unseen(receiver, sender, users) == 0
+                })
+        })
+    }
+
+    fn leave(&mut self, receiver: u32) {
+        self.take_excused();
         if self.to.is_some() && self.is_member[receiver as usize] && !self.has_finished {
-            let missing = (0..self.room_of(receiver).len() as u32)
-                .map(|member| u64::from(self.pair(receiver, member).window.missing()));
-            let missing: u64 = missing.sum();
+            let senders = self.senders.of(receiver);
+            let missing = senders.map(|sender| self.pair(receiver, sender).window.missing());
+            let missing: u64 = missing.map(u64::from).sum();
             self.counts.add(count::LOST, missing);
         }
         self.end(receiver);
     }
 
-    /// Counts what is missing at the end.
-    pub(crate) fn finish(&mut self, users: &[User]) {
+    fn finish(&mut self, users: &[User]) {
+        self.take_excused();
         for receiver in 0..self.is_member.len() as u32 {
             if !self.is_counted(receiver, users) {
                 continue;
             }
-            for (member, sender) in (0..).zip(self.room_of(receiver)) {
+            for sender in self.senders.of(receiver) {
                 if self.is_for(receiver, sender) {
-                    let unseen = self.unseen(receiver, member, (sender, &users[sender as usize]));
-                    let missing = self.pair(receiver, member).window.missing();
+                    let unseen = self.unseen(receiver, sender, users);
+                    let missing = self.pair(receiver, sender).window.missing();
                     self.counts.add(count::LOST, unseen + u64::from(missing));
                 }
             }
         }
         self.has_finished = true;
-    }
-}
-
-impl Sent {
-    /// Returns the time since a message was due.
-    fn age(&self, number: u32, now: u64) -> u64 {
-        let behind = (self.last - number) as usize;
-        let index = self.starts.len().saturating_sub(behind + 1);
-        now.saturating_sub(self.starts.get(index).copied().unwrap_or(now))
-            .max(1)
     }
 }

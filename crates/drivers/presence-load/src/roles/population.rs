@@ -39,13 +39,16 @@ impl Population {
 
     /// Returns true if this is the name of a user of the run.
     pub(crate) fn has_user(self, name: &str) -> bool {
-        let numbers = name
-            .strip_prefix("user-")
-            .and_then(|rest| rest.split_once('-'));
-        let numbers = numbers.and_then(|(room, member)| parse(room).zip(parse(member)));
-        numbers.is_some_and(|(room, member)| {
-            (1..=self.rooms).contains(&room) && (1..=self.users_per_room).contains(&member)
-        })
+        self.user_named(name).is_some()
+    }
+
+    /// Returns the index of the user of the run with this name.
+    pub(crate) fn user_named(self, name: &str) -> Option<u64> {
+        let (room, member) = name.strip_prefix("user-")?.split_once('-')?;
+        let (room, member) = parse(room).zip(parse(member))?;
+        let is_user =
+            (1..=self.rooms).contains(&room) && (1..=self.users_per_room).contains(&member);
+        is_user.then(|| (room - 1) * self.users_per_room + member - 1)
     }
 
     fn special(self) -> u64 {
@@ -189,6 +192,8 @@ mod tests {
                 let (room, member) = (part.room_of(user), part.member_of(user));
                 assert!(part.is_room(room, &names.room), "{names:?}");
                 assert_eq!(part.member_named(room, &names.user), Some(member));
+                let index = part.index_of(user);
+                assert_eq!(population.user_named(&names.user), Some(index));
                 assert!(seen.insert((names.room, names.user)));
             }
         }

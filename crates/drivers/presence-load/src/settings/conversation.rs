@@ -8,7 +8,7 @@ use serde_json::Value;
 use traffic::{Repeat, ThinkTime};
 
 /// The conversation that users have with a server instead of the presence protocol. In its texts, `{{user}}` and `{{room}}`
-/// are the names of the user and its room, `{{name}}` is a column of the rows or a captured value, `{{user.name}}` is a column
+/// are the names of the user and its room, `{{socket}}` is the id that a server of Socket.IO gave, `{{name}}` is a column of the rows or a captured value, `{{user.name}}` is a column
 /// of the user's own row, and `{id}` numbers the messages of each user that have it, from 1. `driver.auth` and
 /// `driver.headers` have the names of the user, too.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
@@ -141,8 +141,12 @@ pub struct FanOut {
     /// The event that a server of Socket.IO pushes for each message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub event: Option<String>,
-    /// The JSON pointer to the name of the sender, `{{user}}`, in the pushed event.
+    /// The JSON pointer to the name of the sender in the pushed event.
     pub sender: String,
+    /// The name of the sender there; `{{user}}` without it. `{{socket}}` is the id that a server of Socket.IO gave, and a value
+    /// that a step of `start` captured is another one. Each user needs a name of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     /// The JSON pointer to the number of the message, `{id}`. Without it, it follows the name of the sender behind a space.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub number: Option<String>,
@@ -150,13 +154,29 @@ pub struct FanOut {
     pub to: Receivers,
 }
 
-/// The users that must receive a pushed event. A server that pushes to everybody has one room: `rooms = 1`.
+/// The users that must receive a pushed event. What is compared takes 12 bytes for each pair of sender and receiver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "kebab-case")]
 pub enum Receivers {
     /// All users in the room of the sender, which receives it as well.
     #[default]
     Room,
     /// All users in the room but the sender.
     Others,
+    /// All users of the run, in whichever room.
+    Everybody,
+    /// All users of the run but the sender.
+    EverybodyElse,
+}
+
+impl Receivers {
+    /// Returns true if users of other rooms receive a push.
+    pub(crate) fn is_everybody(self) -> bool {
+        matches!(self, Self::Everybody | Self::EverybodyElse)
+    }
+
+    /// Returns true if the sender receives no push.
+    pub(crate) fn is_without_sender(self) -> bool {
+        matches!(self, Self::Others | Self::EverybodyElse)
+    }
 }

@@ -11,7 +11,8 @@ use traffic::{RowReader, Values};
 use super::requests::{Request, RequestKind};
 use super::{Cx, Wire};
 use crate::conversation::{
-    Answer, Conversation, Progress, ROOM, ServerMessage, Step, USER, read, read_complete, values_of,
+    Answer, Conversation, Progress, ROOM, ServerMessage, Step, USER, read, read_complete,
+    socket_id, values_of,
 };
 use crate::outcome::{self, count};
 use crate::protocol::ProtocolError;
@@ -264,10 +265,10 @@ impl<'a> Wire<'a> {
 
     /// Sends the first steps from this one on, up to one that is answered. `begun` is the time of the first.
     fn start_from(&mut self, first: u16, id: Id, user: u32, begun: u64, cx: &mut Cx<'a>) {
-        let Some(conversations) = &self.conversations else {
+        let Some(conversation) = self.conversations.as_ref().map(|own| own.conversation) else {
             return;
         };
-        let steps = &conversations.conversation.start;
+        let steps = &conversation.start;
         for (index, step) in (first..).zip(&steps[usize::from(first)..]) {
             // The time of the first step goes on with each.
             let change = Change {
@@ -279,6 +280,14 @@ impl<'a> Wire<'a> {
             if !is_sent || step.answer != Answer::None {
                 return;
             }
+        }
+        let rule = conversation.fan_out.as_ref();
+        if let (Some(name), Some(own)) = (
+            rule.and_then(|rule| rule.name.as_ref()),
+            &self.conversations,
+        ) {
+            let name = name.bytes(values(&own.users[user as usize], 0));
+            self.users.announce(user, &String::from_utf8_lossy(&name));
         }
         let now = clock::now();
         self.users.started(user, now, &mut cx.state);
@@ -374,7 +383,14 @@ impl<'a> Wire<'a> {
                     None => self.unexpected_ack(id, number, cx),
                 }
             }
-            ServerMessage::Connected => self.begin_steps(id, user, now, cx),
+            ServerMessage::Connected(object) => {
+                if let Some(conversations) = &mut self.conversations
+                    && let Some(socket) = conversations.conversation.socket
+                {
+                    conversations.users[user as usize].values[socket] = socket_id(object);
+                }
+                self.begin_steps(id, user, now, cx);
+            }
             ServerMessage::Refused(why) => self.refused(id, user, why, cx),
             ServerMessage::Disconnected => self.lose(id, outcome::CONNECTION_LOST, cx),
             ServerMessage::Other => self.users.counts.add(count::IGNORED, 1),
