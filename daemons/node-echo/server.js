@@ -1,4 +1,4 @@
-// Answers each message on a WebSocket with itself, and has a Socket.IO server beside that (/socket.io/):
+// Answers each message on a WebSocket with itself, and has a Socket.IO server beside that (/socket.io/), with any namespace:
 //
 //   join (room), acknowledged with { ok, id }
 //   push (to, message), pushed as `pushed` ({ from, message }) to the `room` that was joined, all `others` in it, `everybody`, or
@@ -19,8 +19,7 @@ plain.on('connection', (socket) => {
   socket.on('error', () => socket.terminate());
 });
 
-const io = new Server(http);
-io.on('connection', (socket) => {
+function serve(socket) {
   let joined;
   const answers = {
     join(room) {
@@ -29,7 +28,12 @@ io.on('connection', (socket) => {
       return [{ ok: true, id: socket.id }];
     },
     push(to, message) {
-      const receivers = { room: () => io.to(joined), others: () => socket.to(joined), everybody: () => io, 'everybody-else': () => socket.broadcast };
+      const receivers = {
+        room: () => socket.nsp.to(joined),
+        others: () => socket.to(joined),
+        everybody: () => socket.nsp,
+        'everybody-else': () => socket.broadcast,
+      };
       receivers[to]?.().emit('pushed', { from: socket.id, message });
       return [{ ok: to in receivers }];
     },
@@ -42,7 +46,10 @@ io.on('connection', (socket) => {
     const callback = typeof args.at(-1) === 'function' ? args.pop() : (...all) => socket.emit(name, ...all);
     callback(...(answers[name]?.(...args) ?? args));
   });
-});
+}
+
+const io = new Server(http);
+[io, io.of(/^\/.+/)].forEach((namespace) => namespace.on('connection', serve));
 
 http.on('upgrade', (request, socket, head) => {
   if (request.url.startsWith('/socket.io/')) return;

@@ -12,9 +12,12 @@ use application::{Application, Script};
 
 mod application;
 mod connections;
+mod constructs;
 mod descriptions;
 mod plain;
 mod refused;
+mod scenarios;
+mod unfit;
 
 /// The join of the scripted application, and its messages.
 const JOIN: &str = r#"start = [{ emit = "join", data = ["{{room}}", "{{user}}"], ack = true, expect = { pointer = "/0/ok", is = true } }]"#;

@@ -1,0 +1,182 @@
+//! Constructs of a description that can't be followed, and applications that they do not fit: each message has the field of
+//! the plan and the remedy.
+
+use harness_testing::peer;
+use tungstenite::{Message, accept};
+
+use super::application::{Application, Script};
+use super::{FAN_OUT, JOIN, MESSAGES, call, plan, plan_of};
+
+/// Starts a server of Socket.IO that acknowledges each event with an attachment that it does not send, or with this status.
+fn incomplete() -> String {
+    let address = peer::serve(|stream| {
+        stream.set_nodelay(true).ok()?;
+        let mut socket = accept(stream).ok()?;
+        let open = r#"0{"sid":"s","upgrades":[],"pingInterval":25000,"pingTimeout":20000,"maxPayload":1000000}"#;
+        socket.send(Message::text(open)).ok()?;
+        while let Ok(message) = socket.read() {
+            let Message::Text(text) = message else {
+                continue;
+            };
+            let answer = match text.as_str().strip_prefix("42") {
+                None => r#"40{"sid":"c"}"#.to_owned(),
+                Some(event) => {
+                    let (id, _) = event.split_once('[')?;
+                    format!(r#"461-{id}[{{"_placeholder":true,"num":0}}]"#)
+                }
+            };
+            socket.send(Message::text(answer)).ok()?;
+        }
+        Some(())
+    });
+    format!("http://{address}")
+}
+
+#[test]
+fn an_application_that_a_construct_does_not_fit_is_named_before_the_load() {
+    let application = Application::start(Script::default());
+    let url = application.url();
+    let file = r#"steps = [{ emit = "echo", data = ["{binary:10}"], ack = true }]"#;
+    let scenarios = r#"scenarios = [{ steps = [{ emit = "echo", ack = true }, { emit = "no", ack = true, repeat = 2 }] }]"#;
+    let everybody = FAN_OUT.replace("\"room\"", "\"everybody\"");
+    let all_alike = FAN_OUT.replace("sender =", r#"name = "{{room}}", sender ="#);
+    let socket = FAN_OUT.replace("sender =", r#"name = "{{token}}", sender ="#);
+    let captures = JOIN.replace(
+        "ack = true",
+        r#"ack = true, capture = ["json:/0/token as token"]"#,
+    );
+    for (conversation, words) in [
+        (
+            &[JOIN, file][..],
+            &["steps[0].ack", "after `echo`", "the server closed"][..],
+        ),
+        (
+            &[JOIN, scenarios],
+            &[
+                "driver.conversation.scenarios[0].steps[1].ack",
+                "after `no`",
+            ],
+        ),
+        (
+            &[&everybody, JOIN, MESSAGES],
+            &["fan_out.event", "at user-2-1", "correct `to`"],
+        ),
+        (
+            &[&all_alike, JOIN, MESSAGES],
+            &["fan_out.name", "is `room-001` for two users", "{{socket}}"],
+        ),
+        (
+            &[&socket, &captures, MESSAGES],
+            &[
+                "fan_out.name",
+                "at /0/user and 1 at /0/n",
+                "what the application calls the sender",
+            ],
+        ),
+    ] {
+        call(&url, &plan(conversation), &[]).refused(2, words);
+    }
+    let echo = plan(&[r#"steps = [{ emit = "echo", ack = true }]"#]);
+    call(&incomplete(), &echo, &[]).refused(2, &["steps[0].ack", "without 1 of its attachments"]);
+    let refusing = peer::serve_page(|_, _| ("401 Unauthorized", String::new()));
+    let url = format!("http://127.0.0.1:{refusing}");
+    call(&url, &echo, &[]).refused(2, &["401", "driver.headers", "driver.conversation.query"]);
+}
+
+#[test]
+fn a_construct_that_can_not_be_followed_is_named_with_its_remedy() {
+    let mut rows = tempfile::Builder::new().suffix(".csv").tempfile().unwrap();
+    std::io::Write::write_all(&mut rows, b"token,n\na,1\n").unwrap();
+    let rows = format!("rows = {:?}", rows.path().to_str().unwrap());
+    let message = r#"steps = [{ emit = "a", data = ["{id}"], ack = true }]"#;
+    let scenarios = |scenarios: &str| format!("scenarios = [{scenarios}]");
+    let rule = |rule: &str| format!(r#"fan_out = {{ event = "a", sender = "/0", {rule} }}"#);
+    for (conversation, words) in [
+        (
+            &[&rows, "query = \"token={{token}}\"", message][..],
+            &["driver.conversation.query", "write {{user.token}}"][..],
+        ),
+        (
+            &["query = \"?a = 1\"", message],
+            &["driver.conversation.query", "as it is sent"],
+        ),
+        (
+            &["query = \"id={id}\"", message],
+            &["driver.conversation.query", "use {{user}}"],
+        ),
+        (
+            &[&rows, "query = \"t={{user.no}}\"", message],
+            &["driver.conversation.query", "`{{user.no}}` names nothing"],
+        ),
+        (
+            &[message, &scenarios("{ steps = [] }")],
+            &["scenarios[0].steps", "are missing"],
+        ),
+        (
+            &[message, &scenarios(r#"{ steps = [{ emit = "a" }] }"#)],
+            &["driver.conversation.scenarios", "leave out one"],
+        ),
+        (
+            &[&scenarios(r#"{ steps = [{ emit = "a", weight = 2 }] }"#)],
+            &[
+                "scenarios[0].steps[0].weight",
+                "give it to driver.conversation.scenarios[0]",
+            ],
+        ),
+        (
+            &[&scenarios(r#"{ weight = 0, steps = [{ emit = "a" }] }"#)],
+            &["scenarios[0].weight", "1 or more"],
+        ),
+        (
+            &[r#"start = [{ emit = "a", repeat = 2 }]"#, message],
+            &["start[0].repeat", "leave it out"],
+        ),
+        (
+            &[r#"start = [{ emit = "a", think = "1s" }]"#, message],
+            &["start[0].think", "leave it out"],
+        ),
+        (
+            &[r#"steps = [{ emit = "a", repeat = 0 }]"#],
+            &["repeat", "uniform:1:5"],
+        ),
+        (
+            &[r#"steps = [{ emit = "a", think = "1s" }]"#],
+            &["steps[0].think", "clients instead of a rate"],
+        ),
+        (
+            &["think = \"1s\"", message],
+            &["driver.conversation.think", "clients instead of a rate"],
+        ),
+        (
+            &[r#"steps = [{ emit = "a", data = ["{binary:x}"] }]"#],
+            &["steps[0].data", "write {binary:1024}"],
+        ),
+        (
+            &[
+                "protocol = \"websocket\"",
+                r#"steps = [{ data = ["{binary:1}"] }]"#,
+            ],
+            &["steps[0].data", "as `text`"],
+        ),
+        (
+            &[&rule(r#"name = "bob", to = "room""#), message],
+            &["fan_out.name", "`bob`", "{{socket}}"],
+        ),
+        (
+            &[&rule(r#"name = "{{me}}", to = "room""#), message],
+            &["fan_out.name", "`{{me}}` names nothing"],
+        ),
+    ] {
+        call("http://127.0.0.1:9", &plan(conversation), &[]).refused(2, words);
+    }
+    let many = plan_of(
+        "groups = [{ name = \"messages\", rate = 1.0 }]",
+        &[&rule(r#"to = "everybody""#), message],
+    );
+    let users = ["--rooms", "10000"];
+    call("http://127.0.0.1:9", &many, &users)
+        .refused(2, &["fan_out.to", "900,000,000 pairs", "12 bytes each"]);
+    let auth = ["--auth", r#"{"token":"{{token}}"}"#];
+    let plan = plan(&[&rows, message]);
+    call("http://127.0.0.1:9", &plan, &auth).refused(2, &["driver.auth", "{{user.token}}"]);
+}
