@@ -86,28 +86,9 @@ impl Conversation {
         };
         let rows = planned.rows.as_deref();
         let rows = rows.map(|path| Rows::open(ROWS, path)).transpose()?;
-        let mut names = Names {
-            columns: rows
-                .iter()
-                .flat_map(|rows| rows.columns().to_vec())
-                .collect(),
-            values: vec!["room".to_owned(), "user".to_owned()],
-        };
         let texts = all_texts(settings)?;
-        let own_columns = own_columns(&texts, &mut names);
-        for own in &names.values {
-            if names.columns.contains(own) {
-                let problem = format!(
-                    "has a column `{own}`, which is a name of the driver's own: rename the column"
-                );
-                return Err(Invalid::new(ROWS, problem));
-            }
-        }
-        let own = Names {
-            columns: Vec::new(),
-            values: names.values.clone(),
-        };
-        let access = UserAccess::new(settings, planned.query.as_deref(), &own, &names.columns)?;
+        let (mut names, own_columns) = names_of_users(rows.as_ref(), &texts)?;
+        let access = UserAccess::new(settings, planned.query.as_deref(), &names)?;
         let is_used = planned.protocol == Protocol::SocketIo && is_named(&texts, SOCKET);
         let socket = is_used.then(|| {
             names.values.push(SOCKET.to_owned());
@@ -314,18 +295,34 @@ fn answer_id(planned: &settings::Conversation, steps: &[Step]) -> Result<Option<
     Err(Invalid::new(field, problem))
 }
 
-/// Adds the names of the columns of a user's own row that the plan uses. Returns each with the index of its value.
-fn own_columns(texts: &str, names: &mut Names) -> Vec<(usize, usize)> {
-    // Only those that are used take memory for each user.
+/// Returns the names that users have before they connect, and those of them that are columns of their own rows, each column
+/// with the index of its value.
+fn names_of_users(
+    rows: Option<&Rows>,
+    texts: &str,
+) -> Result<(Names, Vec<(usize, usize)>), Invalid> {
+    let mut names = Names {
+        columns: rows.map_or_else(Vec::new, |rows| rows.columns().to_vec()),
+        values: vec!["room".to_owned(), "user".to_owned()],
+    };
     let mut own = Vec::new();
     for (index, column) in names.columns.iter().enumerate() {
         let name = format!("{OWN_ROW}{column}");
+        // Only those that are used take memory for each user.
         if is_named(texts, &name) {
             own.push((index, names.values.len()));
             names.values.push(name);
         }
     }
-    own
+    let own_names = names.values.iter().map(String::as_str).chain([SOCKET]);
+    let is_taken = |name: &&str| names.columns.iter().any(|column| column == name);
+    if let Some(name) = own_names.into_iter().find(is_taken) {
+        let problem = format!(
+            "has a column `{name}`, which is a name of the driver's own: rename the column"
+        );
+        return Err(Invalid::new(ROWS, problem));
+    }
+    Ok((names, own))
 }
 
 /// Returns all texts of a plan in which names may be.

@@ -18,7 +18,7 @@ pub(crate) struct UserAccess {
 
 impl UserAccess {
     /// Prepares the texts of a plan; `None` if all users have the same, and no query of the plan. `names` are those that a user
-    /// has before its first message, and `columns` the columns of the rows, for messages.
+    /// has before it connects.
     ///
     /// # Errors
     /// The first field that is invalid, with the remedy.
@@ -26,8 +26,12 @@ impl UserAccess {
         settings: &Settings,
         query: Option<&str>,
         names: &Names,
-        columns: &[String],
     ) -> Result<Option<Self>, Invalid> {
+        let columns = &names.columns;
+        let names = &Names {
+            columns: Vec::new(),
+            values: names.values.clone(),
+        };
         let auth = settings.auth_object()?;
         let mut access = Self {
             auth: Template::default(),

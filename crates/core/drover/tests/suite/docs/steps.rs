@@ -80,8 +80,10 @@ fn a_reader_of_the_page_describes_people() {
 
 #[test]
 fn a_reader_of_the_page_measures_a_chat() {
-    if programs::are_built(&["presence-load"]) && prepared("node-chat", "socket.io").is_some() {
-        assert_eq!(follow(&Page::of_book("drivers/your-own-socketio.md")), 1);
+    let daemons = ["node-chat", "node-echo"];
+    let are_prepared = daemons.iter().all(|name| prepared(name, "socket.io").is_some());
+    if programs::are_built(&["presence-load"]) && are_prepared {
+        assert_eq!(follow(&Page::of_book("drivers/your-own-socketio.md")), 2);
     }
 }
 

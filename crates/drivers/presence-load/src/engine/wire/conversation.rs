@@ -8,14 +8,12 @@ use load::schedule::Share;
 use load::slots::Id;
 use traffic::{RowReader, Values};
 
+mod receive;
+
 use super::requests::{Request, RequestKind};
 use super::{Cx, Wire};
-use crate::conversation::{
-    Answer, Conversation, Progress, ROOM, ServerMessage, Step, USER, read, read_complete,
-    socket_id, values_of,
-};
+use crate::conversation::{Answer, Conversation, Progress, ROOM, Step, USER, socket_id, values_of};
 use crate::outcome::{self, count};
-use crate::protocol::ProtocolError;
 use crate::protocol::transport::Endpoint;
 use crate::roles::population::{Behaviour, Part};
 use crate::roles::{Change, ConnectionEnd, Phase};
@@ -33,6 +31,13 @@ pub(super) struct Conversations<'a> {
     scratch: Vec<u8>,
     /// The message of each user whose attachments have not all come, and how many are missing.
     incomplete: HashMap<u32, (String, u32)>,
+}
+
+/// The attachments of a message that have come.
+enum Attached {
+    Some,
+    /// All, so that this message is complete.
+    All(String),
 }
 
 /// A user in a conversation.
@@ -66,19 +71,33 @@ impl<'a> Conversations<'a> {
         }
     }
 
-    /// Forgets a message whose attachments can't come any more.
-    pub(super) fn disconnect(&mut self, user: u32) {
-        self.incomplete.remove(&user);
+    /// Takes the id of a user's connection from the object that a server of Socket.IO sent with it.
+    fn connected(&mut self, user: u32, object: &str) {
+        if let Some(socket) = self.conversation.socket {
+            self.users[user as usize].values[socket] = socket_id(object);
+        }
     }
 
-    /// Takes the message of a user whose last missing attachment has come. Returns `None` if more are missing, or none was.
-    fn complete(&mut self, user: u32) -> Option<String> {
+    /// Holds a message until its attachments have come.
+    #[cold]
+    fn hold(&mut self, user: u32, text: &str, missing: u32) {
+        self.incomplete.insert(user, (text.to_owned(), missing));
+    }
+
+    /// Takes an attachment of the message that is held for a user; `None` if there is none.
+    fn take_attachment(&mut self, user: u32) -> Option<Attached> {
         let (_, missing) = self.incomplete.get_mut(&user)?;
         *missing -= 1;
         if *missing > 0 {
-            return None;
+            return Some(Attached::Some);
         }
-        self.incomplete.remove(&user).map(|(text, _)| text)
+        let held = self.incomplete.remove(&user);
+        held.map(|(text, _)| Attached::All(text))
+    }
+
+    /// Forgets a message whose attachments can't come any more.
+    pub(super) fn disconnect(&mut self, user: u32) {
+        self.incomplete.remove(&user);
     }
 
     /// Fails once rows can't be read any more.
@@ -297,235 +316,6 @@ impl<'a> Wire<'a> {
         {
             connection.transport.ignore_pings();
         }
-    }
-
-    /// Handles a message of the server.
-    pub(super) fn receive_message(&mut self, id: Id, text: &str, now: u64, cx: &mut Cx<'a>) {
-        if let Err(error) = self.try_receive(id, text, now, cx) {
-            self.fail_protocol(id, error, cx);
-        }
-    }
-
-    fn try_receive(
-        &mut self,
-        id: Id,
-        text: &str,
-        now: u64,
-        cx: &mut Cx<'a>,
-    ) -> Result<(), ProtocolError> {
-        let (Some(connection), Some(conversations)) =
-            (cx.connections.get_mut(id), &self.conversations)
-        else {
-            return Ok(());
-        };
-        let user = connection.user;
-        if conversations.conversation.is_plain() {
-            return self.receive_plain(id, user, text, now, cx);
-        }
-        let message = read(text, &self.transports[0].endpoint.access.namespace)?;
-        self.receive_packet(id, user, message, now, cx)
-    }
-
-    /// Handles a binary message: of a plain WebSocket, or an attachment.
-    pub(super) fn receive_binary(&mut self, id: Id, bytes: &[u8], now: u64, cx: &mut Cx<'a>) {
-        let user = cx.connections.get_mut(id).map(|connection| connection.user);
-        let (Some(user), Some(conversations)) = (user, &mut self.conversations) else {
-            return self.users.counts.add(count::IGNORED, 1);
-        };
-        if conversations.conversation.is_plain() {
-            let text = std::str::from_utf8(bytes).unwrap_or_default();
-            return self.receive_message(id, text, now, cx);
-        }
-        if !conversations.incomplete.contains_key(&user) {
-            return self.users.counts.add(count::IGNORED, 1);
-        }
-        if let Some(text) = conversations.complete(user) {
-            let namespace = &self.transports[0].endpoint.access.namespace;
-            let received = match read_complete(&text, namespace) {
-                Ok(message) => self.receive_packet(id, user, message, now, cx),
-                Err(error) => Err(error),
-            };
-            if let Err(error) = received {
-                self.fail_protocol(id, error, cx);
-            }
-        }
-    }
-
-    /// Handles a message of Socket.IO.
-    #[inline]
-    fn receive_packet(
-        &mut self,
-        id: Id,
-        user: u32,
-        message: ServerMessage<'_>,
-        now: u64,
-        cx: &mut Cx<'a>,
-    ) -> Result<(), ProtocolError> {
-        let Some(connection) = cx.connections.get_mut(id) else {
-            return Ok(());
-        };
-        match message {
-            ServerMessage::Event(name, event) => {
-                self.receive_event(id, user, (&name, event), now, cx)?
-            }
-            ServerMessage::Incomplete(text, missing) => {
-                if let Some(conversations) = &mut self.conversations {
-                    let text = (text.to_owned(), missing);
-                    conversations.incomplete.insert(user, text);
-                }
-            }
-            ServerMessage::Ack(number, arguments) => {
-                let request = u32::try_from(number).ok();
-                let request =
-                    request.and_then(|id| self.requests.take(&mut connection.requests, id));
-                match request {
-                    Some(request) => self.answered(id, user, &request, arguments, now, cx)?,
-                    None => self.unexpected_ack(id, number, cx),
-                }
-            }
-            ServerMessage::Connected(object) => {
-                if let Some(conversations) = &mut self.conversations
-                    && let Some(socket) = conversations.conversation.socket
-                {
-                    conversations.users[user as usize].values[socket] = socket_id(object);
-                }
-                self.begin_steps(id, user, now, cx);
-            }
-            ServerMessage::Refused(why) => self.refused(id, user, why, cx),
-            ServerMessage::Disconnected => self.lose(id, outcome::CONNECTION_LOST, cx),
-            ServerMessage::Other => self.users.counts.add(count::IGNORED, 1),
-        }
-        Ok(())
-    }
-
-    /// Handles an event of Socket.IO.
-    fn receive_event(
-        &mut self,
-        id: Id,
-        user: u32,
-        (name, event): (&str, &str),
-        now: u64,
-        cx: &mut Cx<'a>,
-    ) -> Result<(), ProtocolError> {
-        let Some(conversations) = &self.conversations else {
-            return Ok(());
-        };
-        let conversation = conversations.conversation;
-        let rule = conversation.fan_out.as_ref();
-        let rule = rule.filter(|rule| rule.event.as_deref() == Some(name));
-        let mut is_known = false;
-        if let Some(rule) = rule {
-            self.users.counts.add(count::EVENTS, 1);
-            if let Some((sender, number)) = rule.origin(event)? {
-                is_known = true;
-                self.users.pushed(user, (&sender, number), now, &cx.state);
-            }
-        }
-        if conversation.expects_events {
-            is_known |= self.answer_with(id, user, event, Some(name), now, cx)?;
-        }
-        self.users.counts.add(count::IGNORED, u64::from(!is_known));
-        Ok(())
-    }
-
-    /// Handles a message of a plain WebSocket: a push, or an answer.
-    fn receive_plain(
-        &mut self,
-        id: Id,
-        user: u32,
-        message: &str,
-        now: u64,
-        cx: &mut Cx<'a>,
-    ) -> Result<(), ProtocolError> {
-        let Some(conversations) = &self.conversations else {
-            return Ok(());
-        };
-        let conversation = conversations.conversation;
-        // Messages need not be JSON, unless the plan points into them.
-        let origin = match &conversation.fan_out {
-            Some(rule) => rule.origin(message)?,
-            None => None,
-        };
-        let mut is_known = false;
-        if let Some((sender, number)) = origin {
-            is_known = true;
-            self.users.counts.add(count::EVENTS, 1);
-            self.users.pushed(user, (&sender, number), now, &cx.state);
-        }
-        is_known |= self.answer_with(id, user, message, None, now, cx)?;
-        self.users.counts.add(count::IGNORED, u64::from(!is_known));
-        Ok(())
-    }
-
-    /// Ends the request that a message answers: the oldest one that it fits. Returns false if there is none.
-    fn answer_with(
-        &mut self,
-        id: Id,
-        user: u32,
-        message: &str,
-        name: Option<&str>,
-        now: u64,
-        cx: &mut Cx<'a>,
-    ) -> Result<bool, ProtocolError> {
-        let (Some(connection), Some(conversations)) =
-            (cx.connections.get_mut(id), &self.conversations)
-        else {
-            return Ok(false);
-        };
-        if connection.requests.is_empty() {
-            return Ok(false);
-        }
-        let number = conversations.conversation.answered_number(message)?;
-        let request = (self.requests).take_where(&mut connection.requests, |request| {
-            let is_its = number.is_none_or(|number| u64::from(request.change.n) == number);
-            is_its && conversations.answers(user, request, message, name)
-        });
-        match request {
-            Some(request) => self
-                .answered(id, user, &request, message, now, cx)
-                .map(|()| true),
-            None => Ok(false),
-        }
-    }
-
-    /// Ends a request with its answer.
-    fn answered(
-        &mut self,
-        id: Id,
-        user: u32,
-        request: &Request,
-        answer: &str,
-        now: u64,
-        cx: &mut Cx<'a>,
-    ) -> Result<(), ProtocolError> {
-        let Some((conversations, step)) = self.conversations.as_mut().and_then(|conversations| {
-            conversations
-                .step(request.kind)
-                .map(|step| (conversations, step))
-        }) else {
-            return Ok(());
-        };
-        let own = &mut conversations.users[user as usize];
-        let outcome = if step.fits(answer, values(own, request.change.n))? {
-            step.capture(answer, &mut own.values)
-        } else {
-            Err(outcome::ANSWER_WRONG)
-        };
-        match (request.kind, outcome) {
-            (RequestKind::Start(index), Ok(())) => {
-                self.start_from(index + 1, id, user, request.change.at, cx);
-            }
-            (RequestKind::Start(_), Err(kind)) => {
-                self.users.debug(user, &format!("{}: {answer}", step.field));
-                self.lose(id, kind, cx);
-            }
-            (_, outcome) => {
-                let think = step.think.as_ref();
-                let state = &mut cx.state;
-                (self.users).end_operation(user, request.change, outcome, (now, think), state);
-            }
-        }
-        Ok(())
     }
 
     /// Ends the connection of a user that leaves the conversation.

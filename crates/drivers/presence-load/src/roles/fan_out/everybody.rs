@@ -160,3 +160,117 @@ impl Senders for AllSenders {
         self.shared.sending.load(Ordering::Acquire) == 0
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::rc::Rc;
+
+    use load::schedule::Share;
+    use measure::counters::Counters;
+
+    use super::*;
+    use crate::roles::Phase;
+    use crate::roles::fan_out::{COUNTERS, Pushes};
+    use crate::roles::population::Behaviour;
+    use crate::settings::Receivers;
+
+    /// A worker of two, with its users of three rooms of two.
+    struct Worker {
+        pushes: Pushes,
+        users: Vec<User>,
+        counts: Rc<Counters>,
+    }
+
+    fn workers(to: Receivers) -> [Worker; 2] {
+        let population = Population {
+            rooms: 3,
+            users_per_room: 2,
+            slow_consumers: 0,
+            half_open: 0,
+        };
+        let everybody = Arc::new(Everybody::new(population, 2));
+        [0, 1].map(|index| {
+            let share = Share { index, of: 2 };
+            let part = Part { population, share };
+            let counts = Rc::new(Counters::new(count::COUNTERS));
+            let mut pushes = Pushes::new(part, Some(to), (Some(&everybody), None), &counts);
+            let users = (0..part.users()).map(|_| User::new(Behaviour::Active));
+            let mut users: Vec<User> = users.collect();
+            for (user, own) in (0..).zip(&mut users) {
+                own.phase = Phase::Joined;
+                pushes.join(user);
+            }
+            Worker {
+                pushes,
+                users,
+                counts,
+            }
+        })
+    }
+
+    impl Worker {
+        /// Lets a user receive these numbers of a sender.
+        fn receive(&mut self, receiver: u32, sender: &str, numbers: &[u64]) {
+            for number in numbers {
+                self.pushes.receive(receiver, sender, *number, 1_000);
+            }
+        }
+
+        /// Returns the counters at the end that are not 0.
+        fn end(mut self) -> Vec<(Counter, u64)> {
+            self.pushes.finish(&self.users);
+            let counts = COUNTERS.map(|counter| (counter, self.counts.get(counter)));
+            counts.into_iter().filter(|(_, count)| *count > 0).collect()
+        }
+    }
+
+    #[test]
+    fn pushes_of_a_sender_at_another_worker_are_accounted_for() {
+        let [mut near, mut far] = workers(Receivers::Everybody);
+        for number in 1..=3 {
+            far.pushes.send(0, number, 100 * u64::from(number));
+        }
+        assert_eq!(near.pushes.receive(0, "user-2-1", 1, 150), Some(50));
+        near.receive(0, "user-2-1", &[2, 3]);
+        near.receive(1, "user-2-1", &[1, 3]);
+        near.receive(2, "user-2-1", &[1, 2, 2, 3]);
+        near.receive(3, "user-2-1", &[2, 1, 3, 4]);
+        near.receive(3, "bob", &[1]);
+        (0..2).for_each(|user| far.receive(user, "user-2-1", &[1, 2, 3]));
+        (1..=3).for_each(|number| far.pushes.answer(0, number));
+        // A worker whose users have got all waits for the others, which may still send.
+        near.pushes.end_sending();
+        near.pushes.end_sending();
+        assert!(!near.pushes.is_settled(1, &near.users));
+        far.pushes.end_sending();
+        assert!(near.pushes.is_settled(1, &near.users) && far.pushes.is_settled(0, &far.users));
+        let wrong = [
+            count::LOST,
+            count::DUPLICATED,
+            count::REORDERED,
+            count::WRONG_STATE,
+            count::FOREIGN,
+        ];
+        assert_eq!(near.end(), wrong.map(|counter| (counter, 1)));
+        assert_eq!(far.end(), []);
+    }
+
+    #[test]
+    fn messages_that_failed_at_another_worker_may_arrive_or_not() {
+        let [mut near, mut far] = workers(Receivers::EverybodyElse);
+        (1..=3).for_each(|number| far.pushes.send(1, number, 100));
+        far.pushes.excuse(1, 1);
+        far.pushes.answer(1, 2);
+        near.receive(0, "user-2-2", &[1, 2, 3]);
+        (1..3).for_each(|user| near.receive(user, "user-2-2", &[2, 3]));
+        // The one that fails last is known to have failed once others have come.
+        near.receive(3, "user-2-2", &[2]);
+        far.pushes.excuse(1, 3);
+        far.receive(0, "user-2-2", &[2, 3]);
+        far.pushes.answer(1, 3);
+        assert_eq!(near.end(), []);
+        // Its sender does not receive it.
+        far.receive(1, "user-2-2", &[1]);
+        assert_eq!(far.end(), [(count::WRONG_ROOM, 1)]);
+    }
+}

@@ -102,14 +102,14 @@ fn list(constructs: &[Construct]) -> String {
 }
 
 /// A plan of 2 rooms with 3 users: its name, its load, settings of the driver, and the conversation.
-type Plan<'a> = (&'static str, &'a str, &'a str, String);
+type Plan = (&'static str, &'static str, String, String);
 
 /// Runs a plan. Returns an error that names the construct that failed: of the step whose field it names, or the plan's.
-fn run(url: &str, (name, load, driver, conversation): &Plan<'_>) -> Result<CompletedRun, String> {
+fn run(url: &str, (name, load, driver, conversation): &Plan) -> Result<CompletedRun, String> {
     let folder = tempfile::tempdir().unwrap();
     let is_plain = conversation.contains("websocket");
     // Pushes to everybody reach the users of no other plan.
-    let namespace = format!("namespace = \"/{name}\"");
+    let namespace = format!("namespace = \"/{}\"", name.replace(' ', "-"));
     let namespace = if is_plain { "" } else { &namespace };
     let plan = folder.path().join("plan.toml");
     let text = format!(
@@ -144,7 +144,7 @@ fn run(url: &str, (name, load, driver, conversation): &Plan<'_>) -> Result<Compl
 }
 
 /// Returns the plans, which have all constructs; `rows` is a file with a row for each user.
-fn plans(rows: &str) -> Vec<Plan<'static>> {
+fn plans(rows: &str) -> Vec<Plan> {
     let access = r#"auth = '{"token":"{{user.token}}","room":"{{room}}"}'
       headers = ["Cookie: token={{user.token}}; user={{user}}"]"#;
     let start = format!("start = {}", list(START));
@@ -156,10 +156,23 @@ fn plans(rows: &str) -> Vec<Plan<'static>> {
     );
     let plain = |constructs| format!("protocol = \"websocket\"\nsteps = {}", list(constructs));
     let by_number = format!("answer_id = \"/id\"\n{}", plain(BY_NUMBER));
+    let over = |transport: &str| format!("transport = \"{transport}\"\n{access}");
     let mut plans = vec![
-        ("scenarios", CLOSED, access, with_scenarios),
-        ("plain WebSocket", OPEN, "", plain(PLAIN)),
-        ("answer_id", OPEN, "", by_number),
+        (
+            "scenarios",
+            CLOSED,
+            over("websocket"),
+            with_scenarios.clone(),
+        ),
+        (
+            "long-polling",
+            CLOSED,
+            over("polling"),
+            with_scenarios.clone(),
+        ),
+        ("an upgrade", CLOSED, over("upgrade"), with_scenarios),
+        ("plain WebSocket", OPEN, String::new(), plain(PLAIN)),
+        ("answer_id", OPEN, String::new(), by_number),
     ];
     plans.extend(FAN_OUT.map(|(to, sender, _)| {
         let rule = format!(
@@ -170,7 +183,7 @@ fn plans(rows: &str) -> Vec<Plan<'static>> {
             r#"[{ emit = "push", data = ["TO", { user = "{{user}}", n = "{id}" }], ack = true }]"#;
         let message = message.replace("TO", to);
         let conversation = format!("{rule}\nstart = {join}\nsteps = {message}");
-        (to, OPEN, "", conversation)
+        (to, OPEN, String::new(), conversation)
     }));
     plans
 }
