@@ -394,8 +394,8 @@ impl<'a> Client<'a> {
                         ServerMessage::Disconnected => {
                             self.end_reason = Some("the server ended the connection".to_owned());
                         }
-                        ServerMessage::Incomplete(text, missing) => {
-                            self.incomplete = Some((text.to_owned(), missing));
+                        ServerMessage::Incomplete(message) => {
+                            self.incomplete = Some((message.complete(), message.missing));
                         }
                         _ => self.messages.push(text.into_owned()),
                     }

@@ -7,7 +7,7 @@ use traffic::{RowReader, Values};
 
 use super::client::Client;
 use crate::conversation::{
-    Answer, Conversation, FanOut, ROOM, ServerMessage, Step, USER, read_complete, values_of,
+    Answer, Conversation, FanOut, ROOM, ServerMessage, Step, USER, read, values_of,
 };
 use crate::roles::population::Part;
 use crate::settings;
@@ -257,7 +257,7 @@ impl<'a> Check<'a> {
         let mut has_origin = false;
         let event = rule.event.as_deref();
         let pushed = receiver.client.take_message("a push", |text| {
-            let push = match read_complete(text, namespace) {
+            let push = match read(text, namespace) {
                 _ if is_plain => text,
                 Ok(ServerMessage::Event(name, push)) if Some(&*name) == event => push,
                 _ => return None,
@@ -342,7 +342,7 @@ fn answer_in<'t>(
     if is_plain {
         return Some(text);
     }
-    match (&step.answer, read_complete(text, namespace).ok()?) {
+    match (&step.answer, read(text, namespace).ok()?) {
         (Answer::Ack, ServerMessage::Ack(number, arguments)) if number == id => Some(arguments),
         (Answer::Event(expected), ServerMessage::Event(name, event)) if *expected == name => {
             Some(event)

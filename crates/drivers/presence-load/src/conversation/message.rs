@@ -18,10 +18,27 @@ pub(crate) enum ServerMessage<'a> {
     Ack(u64, &'a str),
     /// An event, and the array of its name and arguments.
     Event(Cow<'a, str>, &'a str),
-    /// An event or acknowledgement, with the number of its attachments that follow: for [`read_complete`] behind the last one.
-    Incomplete(&'a str, u32),
+    /// An event or acknowledgement whose attachments follow.
+    Incomplete(Incomplete<'a>),
     /// A message of another namespace, or an event without a text as its name.
     Other,
+}
+
+/// A message whose attachments follow. Behind the last one, it is read as one without, in which an object with
+/// `_placeholder` stands for each.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Incomplete<'a> {
+    kind: char,
+    rest: &'a str,
+    /// Number of attachments.
+    pub(crate) missing: u32,
+}
+
+impl Incomplete<'_> {
+    /// Returns the message that it is behind the last attachment.
+    pub(crate) fn complete(&self) -> String {
+        format!("{}{}", self.kind, self.rest)
+    }
 }
 
 /// Reads a message of the transport to a namespace; empty for the main one.
@@ -39,12 +56,13 @@ pub(crate) fn read<'a>(text: &'a str, namespace: &str) -> Result<ServerMessage<'
         });
     }
     Ok(match (packet.kind, packet.id) {
-        (PacketType::Event, _) => event(packet.data)?,
-        (PacketType::Ack, Some(id)) => ServerMessage::Ack(id, packet.data),
-        (PacketType::BinaryEvent | PacketType::BinaryAck, _) => match attachments(text) {
-            0 => read_complete(text, namespace)?,
-            missing => ServerMessage::Incomplete(text, missing),
+        (PacketType::Event, _) => match split_event(packet.data)?.0 {
+            Some(name) => ServerMessage::Event(name, packet.data),
+            None => ServerMessage::Other,
         },
+        (PacketType::Ack, Some(id)) => ServerMessage::Ack(id, packet.data),
+        (PacketType::BinaryEvent, _) => incomplete('2', text),
+        (PacketType::BinaryAck, _) => incomplete('3', text),
         (PacketType::Connect, _) => ServerMessage::Connected(packet.data),
         (PacketType::ConnectError, _) => ServerMessage::Refused(packet.data),
         (PacketType::Disconnect, _) => ServerMessage::Disconnected,
@@ -52,40 +70,25 @@ pub(crate) fn read<'a>(text: &'a str, namespace: &str) -> Result<ServerMessage<'
     })
 }
 
-/// Reads a message whose attachments have all come. Each is an object with `_placeholder` in the data.
-///
-/// # Errors
-/// A malformed packet.
-pub(crate) fn read_complete<'a>(
-    text: &'a str,
-    namespace: &str,
-) -> Result<ServerMessage<'a>, ProtocolError> {
-    let packet = SocketPacket::parse(text)?;
-    match (packet.kind, packet.id) {
-        (PacketType::BinaryEvent, _) => event(packet.data),
-        (PacketType::BinaryAck, Some(id)) => Ok(ServerMessage::Ack(id, packet.data)),
-        _ => read(text, namespace),
+/// Splits a message with attachments: behind the last one, it has the type `kind`.
+#[cold]
+fn incomplete(kind: char, text: &str) -> ServerMessage<'_> {
+    let parts = text[1..].split_once('-');
+    let parts = parts.and_then(|(number, rest)| Some((number.parse().ok()?, rest)));
+    match parts {
+        Some((missing @ 1.., rest)) => ServerMessage::Incomplete(Incomplete {
+            kind,
+            rest,
+            missing,
+        }),
+        _ => ServerMessage::Other,
     }
-}
-
-#[inline]
-fn event(data: &str) -> Result<ServerMessage<'_>, ProtocolError> {
-    Ok(match split_event(data)?.0 {
-        Some(name) => ServerMessage::Event(name, data),
-        None => ServerMessage::Other,
-    })
 }
 
 /// Returns the id in the object of a connection to a namespace.
 pub(crate) fn socket_id(connected: &str) -> Option<Box<[u8]>> {
     let object: serde_json::Value = serde_json::from_str(connected).ok()?;
     Some(object.get("sid")?.as_str()?.as_bytes().into())
-}
-
-/// Returns the number of attachments of a packet that has a number of them.
-fn attachments(text: &str) -> u32 {
-    let number = text[1..].split_once('-').map(|(number, _)| number.parse());
-    number.and_then(Result::ok).unwrap_or_default()
 }
 
 /// Returns the array of an event without its name.

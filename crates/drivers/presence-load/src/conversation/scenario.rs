@@ -16,7 +16,7 @@ pub(crate) struct Progress {
     operations: u32,
     /// The index of the next step, or [`DRAWN`].
     next: u16,
-    /// How many times the next step is performed again; 0 before its first time.
+    /// Number of times that the next step is performed again; 0 before the first.
     left: u16,
 }
 

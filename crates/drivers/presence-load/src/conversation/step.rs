@@ -31,7 +31,7 @@ pub(crate) struct Step {
     /// True if it has the number of the message, which it advances.
     pub(crate) is_numbered: bool,
     pub(crate) uses_rows: bool,
-    /// How often it is performed before the next one; once without it.
+    /// Number of times that it is performed before the next one; once without it.
     pub(super) repeat: Option<Repeat>,
     /// The pause after its answer, if it has one of its own.
     pub(crate) think: Option<ThinkTime>,

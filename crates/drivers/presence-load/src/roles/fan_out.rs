@@ -271,15 +271,12 @@ impl<S: Senders> PushAudit<S> {
         number: u64,
         now: u64,
     ) -> Option<u64> {
-        if self.has_finished || self.to.is_none() {
+        if self.has_finished {
             return None;
         }
-        let sender = match self.senders.find(receiver, name) {
-            Ok(sender) => sender,
-            Err(counter) => {
-                self.counts.add(counter, 1);
-                return None;
-            }
+        let Some((member, sender)) = self.senders.find(receiver, name) else {
+            self.counts.add(self.senders.stranger(name), 1);
+            return None;
         };
         let Some(age) = self.senders.age(sender, number, now) else {
             self.counts.add(count::WRONG_STATE, 1);
@@ -290,7 +287,7 @@ impl<S: Senders> PushAudit<S> {
             self.counts.add(count::WRONG_ROOM, 1);
             return None;
         }
-        let pair = self.pair_index(receiver, sender);
+        let pair = receiver as usize * self.width + member as usize;
         // What was sent before the receiver took part may arrive, or not.
         if !self.is_member[receiver as usize] || number <= self.pairs[pair].base {
             return Some(age);

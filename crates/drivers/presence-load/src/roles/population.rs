@@ -37,11 +37,6 @@ impl Population {
         self.users() - self.special()
     }
 
-    /// Returns true if this is the name of a user of the run.
-    pub(crate) fn has_user(self, name: &str) -> bool {
-        self.user_named(name).is_some()
-    }
-
     /// Returns the index of the user of the run with this name.
     pub(crate) fn user_named(self, name: &str) -> Option<u64> {
         let (room, member) = name.strip_prefix("user-")?.split_once('-')?;

@@ -71,7 +71,7 @@ pub enum Protocol {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
-    /// How often it is drawn, in proportion to the weights of the others; 1 without it.
+    /// Its share of all draws, in proportion to the weights of the others; 1 without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weight: Option<u32>,
     /// Its steps, each of which is an operation.
@@ -106,8 +106,8 @@ pub struct Step {
     /// Values to take from the answer for later messages of the same user, such as "json:/0/token as token".
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub capture: Vec<String>,
-    /// How often its user performs it before the next step: a number such as 3, or "uniform:1:5", drawn each time. Once without
-    /// it.
+    /// Number of times that its user performs it before the next step: a number such as 3, or "uniform:1:5", drawn each time. Once
+    /// without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repeat: Option<Repeat>,
     /// The pause of a user of a closed loop after its answer, instead of the conversation's.

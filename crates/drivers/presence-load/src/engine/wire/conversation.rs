@@ -12,7 +12,9 @@ mod receive;
 
 use super::requests::{Request, RequestKind};
 use super::{Cx, Wire};
-use crate::conversation::{Answer, Conversation, Progress, ROOM, Step, USER, socket_id, values_of};
+use crate::conversation::{
+    Answer, Conversation, Incomplete, Progress, ROOM, Step, USER, socket_id, values_of,
+};
 use crate::outcome::{self, count};
 use crate::protocol::transport::Endpoint;
 use crate::roles::population::{Behaviour, Part};
@@ -80,8 +82,9 @@ impl<'a> Conversations<'a> {
 
     /// Holds a message until its attachments have come.
     #[cold]
-    fn hold(&mut self, user: u32, text: &str, missing: u32) {
-        self.incomplete.insert(user, (text.to_owned(), missing));
+    fn hold(&mut self, user: u32, message: &Incomplete<'_>) {
+        let held = (message.complete(), message.missing);
+        self.incomplete.insert(user, held);
     }
 
     /// Takes an attachment of the message that is held for a user; `None` if there is none.

@@ -88,7 +88,7 @@ impl Senders for AllSenders {
         0..self.part.users() as u32
     }
 
-    fn find(&self, _receiver: u32, name: &str) -> Result<u32, Counter> {
+    fn find(&self, _receiver: u32, name: &str) -> Option<(u32, u32)> {
         let found = match &self.names {
             Some(names) => names.find(name),
             None => self
@@ -97,7 +97,11 @@ impl Senders for AllSenders {
                 .user_named(name)
                 .map(|user| user as u32),
         };
-        found.ok_or(count::FOREIGN)
+        found.map(|sender| (sender, sender))
+    }
+
+    fn stranger(&self, _name: &str) -> Counter {
+        count::FOREIGN
     }
 
     fn send(&mut self, sender: u32, number: u32, at: u64) {

@@ -26,11 +26,11 @@ pub(crate) trait Senders: Debug {
     /// Returns the users of the worker that receive the pushes of a sender.
     fn receivers(&self, sender: u32) -> Range<u32>;
 
-    /// Finds the sender with this name among those of a receiver.
-    ///
-    /// # Errors
-    /// The counter of pushes by others.
-    fn find(&self, receiver: u32, name: &str) -> Result<u32, Counter>;
+    /// Finds the sender with this name among those of a receiver: its index among them, and the sender.
+    fn find(&self, receiver: u32, name: &str) -> Option<(u32, u32)>;
+
+    /// Returns the counter of pushes by somebody with this name, who is not among the senders of a receiver.
+    fn stranger(&self, name: &str) -> Counter;
 
     /// Notes that a message is being sent.
     fn send(&mut self, sender: u32, number: u32, at: u64);
@@ -123,15 +123,12 @@ impl RoomSenders {
 
     /// Finds a sender by the name that it has announced.
     #[cold]
-    fn find_named(&self, names: &SenderNames, receiver: u32, name: &str) -> Result<u32, Counter> {
-        let index = names.find(name).ok_or(count::FOREIGN)?;
+    fn find_named(&self, names: &SenderNames, receiver: u32, name: &str) -> Option<(u32, u32)> {
+        let index = names.find(name)?;
         let first = self.part.index_of(receiver - self.part.member_of(receiver));
-        match u64::from(index).checked_sub(first) {
-            Some(member) if member < self.part.population.users_per_room => {
-                Ok(self.of(receiver).start + member as u32)
-            }
-            _ => Err(count::WRONG_ROOM),
-        }
+        let member = u64::from(index).checked_sub(first)?;
+        let is_member = member < self.part.population.users_per_room;
+        is_member.then(|| (member as u32, self.of(receiver).start + member as u32))
     }
 }
 
@@ -149,15 +146,25 @@ impl Senders for RoomSenders {
     }
 
     #[inline]
-    fn find(&self, receiver: u32, name: &str) -> Result<u32, Counter> {
+    fn find(&self, receiver: u32, name: &str) -> Option<(u32, u32)> {
         if let Some(names) = &self.names {
             return self.find_named(names, receiver, name);
         }
         let room = self.part.room_of(receiver);
-        match self.part.member_named(room, name) {
-            Some(member) => Ok(self.room(room).start + member),
-            None if self.part.population.has_user(name) => Err(count::WRONG_ROOM),
-            None => Err(count::FOREIGN),
+        let member = self.part.member_named(room, name)?;
+        Some((member, self.room(room).start + member))
+    }
+
+    #[cold]
+    fn stranger(&self, name: &str) -> Counter {
+        let is_of_run = match &self.names {
+            Some(names) => names.find(name).is_some(),
+            None => self.part.population.user_named(name).is_some(),
+        };
+        if is_of_run {
+            count::WRONG_ROOM
+        } else {
+            count::FOREIGN
         }
     }
 

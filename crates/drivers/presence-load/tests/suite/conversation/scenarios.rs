@@ -21,7 +21,7 @@ fn a_user_draws_a_scenario_by_weight_and_performs_its_steps_in_their_order() {
     .run();
     assert!(run.result.operations("ok") > 40, "{}", run.stderr);
     let received = application.received();
-    // Behind those of the check.
+    // The check has sent three.
     let order: String = received[3..]
         .iter()
         .filter_map(|event| event.chars().rev().nth(2))

@@ -3,7 +3,7 @@
 use load::slots::Id;
 
 use super::{Attached, Cx, values};
-use crate::conversation::{ServerMessage, read, read_complete};
+use crate::conversation::{ServerMessage, read};
 use crate::engine::wire::Wire;
 use crate::engine::wire::requests::{Request, RequestKind};
 use crate::outcome::{self, count};
@@ -18,7 +18,7 @@ impl<'a> Wire<'a> {
         now: u64,
         cx: &mut Cx<'a>,
     ) {
-        if let Err(error) = self.try_receive::<false>(id, text, now, cx) {
+        if let Err(error) = self.try_receive(id, text, now, cx) {
             self.fail_protocol(id, error, cx);
         }
     }
@@ -42,17 +42,11 @@ impl<'a> Wire<'a> {
         match missing {
             None => self.users.counts.add(count::IGNORED, 1),
             Some(Attached::Some) => {}
-            Some(Attached::All(text)) => {
-                if let Err(error) = self.try_receive::<true>(id, &text, now, cx) {
-                    self.fail_protocol(id, error, cx);
-                }
-            }
+            Some(Attached::All(text)) => self.receive_message(id, &text, now, cx),
         }
     }
 
-    /// Handles a message. `IS_COMPLETE` is true behind the last of its attachments.
-    #[inline]
-    fn try_receive<const IS_COMPLETE: bool>(
+    fn try_receive(
         &mut self,
         id: Id,
         text: &str,
@@ -68,13 +62,7 @@ impl<'a> Wire<'a> {
         if conversations.conversation.is_plain() {
             return self.receive_plain(id, user, text, now, cx);
         }
-        let namespace = &self.transports[0].endpoint.access.namespace;
-        let message = if IS_COMPLETE {
-            read_complete(text, namespace)
-        } else {
-            read(text, namespace)
-        };
-        match message? {
+        match read(text, &self.transports[0].endpoint.access.namespace)? {
             ServerMessage::Event(name, event) => {
                 self.receive_event(id, user, (&name, event), now, cx)?
             }
@@ -87,7 +75,7 @@ impl<'a> Wire<'a> {
                     None => self.unexpected_ack(id, number, cx),
                 }
             }
-            ServerMessage::Incomplete(text, missing) => conversations.hold(user, text, missing),
+            ServerMessage::Incomplete(message) => conversations.hold(user, &message),
             ServerMessage::Connected(object) => {
                 conversations.connected(user, object);
                 self.begin_steps(id, user, now, cx);
