@@ -295,8 +295,8 @@ fn answer_id(planned: &settings::Conversation, steps: &[Step]) -> Result<Option<
     Err(Invalid::new(field, problem))
 }
 
-/// Returns the names that users have before they connect, and those of them that are columns of their own rows, each column
-/// with the index of its value.
+/// Returns the names that users have before they connect, and the columns of their own rows among them, each with the index of
+/// its value.
 fn names_of_users(
     rows: Option<&Rows>,
     texts: &str,

@@ -1,4 +1,4 @@
-//! The senders whose pushes the users of a worker receive: those of their room, or all users of the run.
+//! The senders whose pushes the users of a worker receive: the users of their room, or all users of the run.
 
 use std::collections::VecDeque;
 use std::fmt::Debug;
@@ -26,7 +26,7 @@ pub(crate) trait Senders: Debug {
     /// Returns the users of the worker that receive the pushes of a sender.
     fn receivers(&self, sender: u32) -> Range<u32>;
 
-    /// Finds the sender with this name among those of a receiver: its index among them, and the sender.
+    /// Finds the sender with this name among the senders of a receiver. Returns its index among them, and the sender.
     fn find(&self, receiver: u32, name: &str) -> Option<(u32, u32)>;
 
     /// Returns the counter of pushes by somebody with this name, who is not among the senders of a receiver.
