@@ -51,6 +51,7 @@ fn folder() -> tempfile::TempDir {
         ("fields.txt", "X-Mine: 1"),
         ("users.csv", "user\nme\n"),
         ("words.csv", "word,language\napple,en\n"),
+        ("tokens.csv", "token\n5f2a\n"),
         ("FILE", "x"),
         (
             "chat.toml",
