@@ -41,6 +41,17 @@ fn a_user_draws_a_scenario_by_weight_and_performs_its_steps_in_their_order() {
 }
 
 #[test]
+fn a_step_has_a_think_time_of_its_own() {
+    let application = Application::start(Script::default());
+    let steps = r#"steps = [{ emit = "echo", ack = true, think = "100ms" }]"#;
+    let groups = "groups = [{ name = \"users\", clients = 6 }]";
+    let plan = plan_of(groups, &["think = \"0s\"", steps]);
+    let run = call(&application.url(), &plan, &[]).run();
+    let ok = run.result.operations("ok");
+    assert!((6..=30).contains(&ok), "{ok}");
+}
+
+#[test]
 fn each_user_has_a_row_of_its_own_and_keeps_it_when_it_comes_back() {
     let mut rows = tempfile::Builder::new().suffix(".csv").tempfile().unwrap();
     std::io::Write::write_all(&mut rows, b"token\na\nb\nc\nd\n").unwrap();
