@@ -7,7 +7,10 @@ use tungstenite::{Message, accept};
 use super::application::{Application, Script};
 use super::{FAN_OUT, JOIN, MESSAGES, call, plan, plan_of};
 
-/// Starts a server of Socket.IO that acknowledges each event with an attachment that it does not send, or with this status.
+/// A short time for what does not come.
+const SOON: [&str; 2] = ["--ack-timeout", "500ms"];
+
+/// Starts a server of Socket.IO that acknowledges each event with an attachment that it does not send.
 fn incomplete() -> String {
     let address = peer::serve(|stream| {
         stream.set_nodelay(true).ok()?;
@@ -74,10 +77,10 @@ fn an_application_that_a_construct_does_not_fit_is_named_before_the_load() {
             ],
         ),
     ] {
-        call(&url, &plan(conversation), &[]).refused(2, words);
+        call(&url, &plan(conversation), &SOON).refused(2, words);
     }
     let echo = plan(&[r#"steps = [{ emit = "echo", ack = true }]"#]);
-    call(&incomplete(), &echo, &[]).refused(2, &["steps[0].ack", "without 1 of its attachments"]);
+    call(&incomplete(), &echo, &SOON).refused(2, &["steps[0].ack", "without 1 of its attachments"]);
     let refusing = peer::serve_page(|_, _| ("401 Unauthorized", String::new()));
     let url = format!("http://127.0.0.1:{refusing}");
     call(&url, &echo, &[]).refused(2, &["401", "driver.headers", "driver.conversation.query"]);
