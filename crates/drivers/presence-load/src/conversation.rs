@@ -15,7 +15,7 @@ mod scenario;
 mod step;
 
 pub(crate) use access::UserAccess;
-pub(crate) use message::{Incomplete, ServerMessage, read, socket_id};
+pub(crate) use message::{ServerMessage, read, socket_id, split_attachments};
 use pointer::{Pointer, find, text};
 pub(crate) use scenario::Progress;
 use scenario::{Choice, fields, scenarios};

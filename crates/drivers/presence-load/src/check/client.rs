@@ -14,7 +14,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use tls_client::{Socket, describe, remedy, tls_error};
 
 use super::TIMEOUT;
-use crate::conversation::{ServerMessage, Step, read};
+use crate::conversation::{ServerMessage, Step, read, split_attachments};
 use crate::protocol::packet;
 use crate::protocol::presence::{
     Ack, EventType, Incoming, JoinRequest, Stamp, write_heartbeat, write_join, write_leave,
@@ -394,9 +394,7 @@ impl<'a> Client<'a> {
                         ServerMessage::Disconnected => {
                             self.end_reason = Some("the server ended the connection".to_owned());
                         }
-                        ServerMessage::Incomplete(message) => {
-                            self.incomplete = Some((message.complete(), message.missing));
-                        }
+                        ServerMessage::Incomplete => self.incomplete = split_attachments(&text),
                         _ => self.messages.push(text.into_owned()),
                     }
                 }

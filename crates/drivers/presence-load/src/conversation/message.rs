@@ -18,27 +18,10 @@ pub(crate) enum ServerMessage<'a> {
     Ack(u64, &'a str),
     /// An event, and the array of its name and arguments.
     Event(Cow<'a, str>, &'a str),
-    /// An event or acknowledgement whose attachments follow.
-    Incomplete(Incomplete<'a>),
+    /// An event or acknowledgement whose attachments follow: for [`split_attachments`].
+    Incomplete,
     /// A message of another namespace, or an event without a text as its name.
     Other,
-}
-
-/// A message whose attachments follow. Behind the last one, it is read as one without, in which an object with
-/// `_placeholder` stands for each.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Incomplete<'a> {
-    kind: char,
-    rest: &'a str,
-    /// Number of attachments.
-    pub(crate) missing: u32,
-}
-
-impl Incomplete<'_> {
-    /// Returns the message that it is behind the last attachment.
-    pub(crate) fn complete(&self) -> String {
-        format!("{}{}", self.kind, self.rest)
-    }
 }
 
 /// Reads a message of the transport to a namespace; empty for the main one.
@@ -61,8 +44,7 @@ pub(crate) fn read<'a>(text: &'a str, namespace: &str) -> Result<ServerMessage<'
             None => ServerMessage::Other,
         },
         (PacketType::Ack, Some(id)) => ServerMessage::Ack(id, packet.data),
-        (PacketType::BinaryEvent, _) => incomplete('2', text),
-        (PacketType::BinaryAck, _) => incomplete('3', text),
+        (PacketType::BinaryEvent | PacketType::BinaryAck, _) => ServerMessage::Incomplete,
         (PacketType::Connect, _) => ServerMessage::Connected(packet.data),
         (PacketType::ConnectError, _) => ServerMessage::Refused(packet.data),
         (PacketType::Disconnect, _) => ServerMessage::Disconnected,
@@ -70,19 +52,13 @@ pub(crate) fn read<'a>(text: &'a str, namespace: &str) -> Result<ServerMessage<'
     })
 }
 
-/// Splits a message with attachments: behind the last one, it has the type `kind`.
-#[cold]
-fn incomplete(kind: char, text: &str) -> ServerMessage<'_> {
-    let parts = text[1..].split_once('-');
-    let parts = parts.and_then(|(number, rest)| Some((number.parse().ok()?, rest)));
-    match parts {
-        Some((missing @ 1.., rest)) => ServerMessage::Incomplete(Incomplete {
-            kind,
-            rest,
-            missing,
-        }),
-        _ => ServerMessage::Other,
-    }
+/// Returns the message that one with attachments is behind the last of them, and their number; `None` if it has none. It is
+/// read as a message without attachments, in which an object with `_placeholder` stands for each.
+pub(crate) fn split_attachments(text: &str) -> Option<(String, u32)> {
+    let (number, rest) = text.get(1..)?.split_once('-')?;
+    let kind = if text.starts_with('5') { '2' } else { '3' };
+    let number = number.parse().ok().filter(|number| *number > 0)?;
+    Some((format!("{kind}{rest}"), number))
 }
 
 /// Returns the id in the object of a connection to a namespace.

@@ -13,7 +13,7 @@ mod receive;
 use super::requests::{Request, RequestKind};
 use super::{Cx, Wire};
 use crate::conversation::{
-    Answer, Conversation, Incomplete, Progress, ROOM, Step, USER, socket_id, values_of,
+    Answer, Conversation, Progress, ROOM, Step, USER, socket_id, split_attachments, values_of,
 };
 use crate::outcome::{self, count};
 use crate::protocol::transport::Endpoint;
@@ -82,9 +82,10 @@ impl<'a> Conversations<'a> {
 
     /// Holds a message until its attachments have come.
     #[cold]
-    fn hold(&mut self, user: u32, message: &Incomplete<'_>) {
-        let held = (message.complete(), message.missing);
-        self.incomplete.insert(user, held);
+    fn hold(&mut self, user: u32, text: &str) {
+        if let Some(held) = split_attachments(text) {
+            self.incomplete.insert(user, held);
+        }
     }
 
     /// Takes an attachment of the message that is held for a user; `None` if there is none.

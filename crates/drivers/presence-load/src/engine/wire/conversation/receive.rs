@@ -75,7 +75,7 @@ impl<'a> Wire<'a> {
                     None => self.unexpected_ack(id, number, cx),
                 }
             }
-            ServerMessage::Incomplete(message) => conversations.hold(user, &message),
+            ServerMessage::Incomplete => conversations.hold(user, text),
             ServerMessage::Connected(object) => {
                 conversations.connected(user, object);
                 self.begin_steps(id, user, now, cx);
