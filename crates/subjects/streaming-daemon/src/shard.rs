@@ -4,7 +4,7 @@
 //!
 //! | what | cost |
 //! | --- | --- |
-//! | memory of a held stream | 32 bytes in the queue, and up to 4 more of room (a task would take 500 and more, a timer 100) |
+//! | memory of a held stream | 32 bytes in the queue, and up to 32 more of its room (a task would take 500 and more, a timer 100) |
 //! | one `send` to a Unix socket | 2.5–4 µs, 19 times: 48–76 µs, which cannot be avoided here |
 //! | finding a due stream, and putting it back | below 0.1 µs (0.7 µs in a heap of 10,000: see [`due_queue`]) |
 //! | taking a handoff: accept, recvmsg, getsockopt, setsockopt, two closes | about 11 µs |

@@ -31,10 +31,6 @@ impl DueQueue {
     }
 
     pub(super) fn push(&mut self, stream: Stream) {
-        // A ring moves through all of its room, so that room is memory, and doubling it would be too much.
-        if self.in_turn.len() == self.in_turn.capacity() {
-            self.in_turn.reserve_exact(self.in_turn.len() / 8 + 64);
-        }
         match self.in_turn.back() {
             Some(last) if stream.due() < last.due() => self.others.push(stream),
             _ => self.in_turn.push_back(stream),
