@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"os"
 	"strings"
@@ -157,12 +156,14 @@ func TestStreamsOpenAfterTheGracePeriodAreClosedAndCounted(t *testing.T) {
 
 func TestAStreamThatNeverWaitsEndsWithTheDaemon(t *testing.T) {
 	d := start(t, unchanged)
-	late := &stream{started: time.Now()}
+	late := &stream{client: noClient, started: time.Now()}
 	ctx, cancel := context.WithCancel(t.Context())
-	must(t, late.pause(ctx, d.daemon, 0))
 	cancel()
-	if err := late.pause(ctx, d.daemon, 0); !errors.Is(err, reasonCanceled) {
-		t.Error(err)
+	d.running.Add(1)
+	late.run(ctx, d.daemon)
+	d.expect(streamErrors(reasonCanceled, 1))
+	if late.next != 0 {
+		t.Errorf("%d writes", late.next)
 	}
 }
 

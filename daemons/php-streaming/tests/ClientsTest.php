@@ -27,7 +27,7 @@ final class ClientsTest extends TestCase
         return $ours;
     }
 
-    public function testAClientThatDisconnectsIsCountedAndItsFiberIsReused(): void
+    public function testAClientThatDisconnectsIsCountedAndTheNextStreamIsComplete(): void
     {
         $daemon = new DaemonProcess(['MESSAGE_DELAY' => '50ms']);
         $client = $daemon->handOver();

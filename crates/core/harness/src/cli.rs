@@ -166,7 +166,7 @@ async fn run_job<D: DriverCli>(job: Job<D::Config>) -> Result<ExitCode, Failure>
     }
     let settings = size::<D>(&load, &common, Part::Whole)?;
     // Until the daemon is built a signal ends this program at once, and the build with it.
-    let subject = subject(&load, target, &common)?;
+    let subject = subject::<D>(&load, target, &common)?;
     let mut signals = Signals::listen()
         .context("listening for signals")
         .map_err(Failure::Run)?;
@@ -222,7 +222,7 @@ async fn run_part<D: DriverCli>(
             let external = External::new(daemon.target, Some(daemon.name), Vec::new(), Vec::new());
             Subject::External(external?)
         }
-        (_, target) => subject(load, target, common)?,
+        (_, target) => subject::<D>(load, target, common)?,
     };
     if divided.role() == Role::Load {
         // The part that launches the daemon injects them.
@@ -457,8 +457,24 @@ fn early_failure(error: anyhow::Error) -> Failure {
         .map_or_else(Failure::Run, Failure::from)
 }
 
-fn subject<C>(
-    load: &ValidPlan<C>,
+/// Classifies the error of a daemon that cannot be prepared. If an option of the driver chooses the daemon's protocol, the
+/// error names it.
+fn unprepared<D: DriverCli>(error: DaemonError) -> Failure {
+    let DaemonError::OtherProtocol { serves, .. } = &error else {
+        return error.into();
+    };
+    let mut options = D::PROGRAM.protocols.iter();
+    let option = options.find(|(protocol, _)| serves.iter().any(|served| served == protocol));
+    match option {
+        Some((protocol, option)) => Failure::Call(anyhow::anyhow!(
+            "{error}\n  or measure its protocol, {protocol}, with {option}"
+        )),
+        None => error.into(),
+    }
+}
+
+fn subject<D: DriverCli>(
+    load: &ValidPlan<D::Config>,
     target: Option<Target>,
     common: &Common,
 ) -> Result<Subject, Failure> {
@@ -481,7 +497,8 @@ fn subject<C>(
             }
             let name = common.name.as_ref().unwrap_or(daemon);
             let root = launcher::root()?;
-            let prepared = launcher::prepare(&root, daemon, &load.spec.protocol, common.quiet)?;
+            let prepared = launcher::prepare(&root, daemon, &load.spec.protocol, common.quiet)
+                .map_err(unprepared::<D>)?;
             Ok(Subject::Launched {
                 prepared: Box::new(prepared),
                 name: name.clone(),

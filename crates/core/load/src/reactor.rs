@@ -113,6 +113,16 @@ impl Reactor {
         Ok(self.epoll.add(descriptor, EpollEvent::new(flags, token))?)
     }
 
+    /// Watches a descriptor as [`watch`](Self::watch) does, edge-triggered: an event reports each arrival once. The caller
+    /// must read until less arrives than there was room for. The kernel does not check again what was read.
+    ///
+    /// # Errors
+    /// As [`watch`](Self::watch).
+    pub fn watch_arrivals(&self, descriptor: impl AsFd, token: u64) -> io::Result<()> {
+        let flags = EpollFlags::EPOLLIN | EpollFlags::EPOLLRDHUP | EpollFlags::EPOLLET;
+        Ok(self.epoll.add(descriptor, EpollEvent::new(flags, token))?)
+    }
+
     /// Changes whether a watched descriptor is also watched for room to write. Level-triggered: a writer asks for room
     /// when the kernel takes no more, and stops asking when it has nothing left to write.
     ///

@@ -72,6 +72,9 @@ pub struct SeriesSpec {
     /// A sentence for readers who may know the label with another meaning.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<Text>,
+    /// True if the short report shows it beside the headline series.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_brief: bool,
 }
 
 /// The place of a series in reports.
@@ -222,7 +225,15 @@ impl SeriesSpec {
             label: Cow::Borrowed(name),
             role,
             note: None,
+            is_brief: false,
         }
+    }
+
+    /// Returns the series as one that the short report shows beside the headline series.
+    #[must_use]
+    pub const fn brief(mut self) -> Self {
+        self.is_brief = true;
+        self
     }
 
     /// Creates a series that is shown by a label and explained by a note.
@@ -237,6 +248,7 @@ impl SeriesSpec {
             label: Cow::Borrowed(label),
             role,
             note: Some(Cow::Borrowed(note)),
+            is_brief: false,
         }
     }
 }

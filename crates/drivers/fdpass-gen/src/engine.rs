@@ -7,6 +7,7 @@ mod connect;
 mod pending_outcomes;
 mod stream;
 
+use std::collections::VecDeque;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 
 use load::clock;
@@ -31,6 +32,8 @@ const CLIENT: u8 = 0;
 const CONNECTION: u8 = 1;
 /// Scheduled streams started before events are served again; streams of a burst are all started.
 const STARTS_AT_ONCE: usize = 32;
+/// Clients of a burst that are read before events are served again.
+const READS_AT_ONCE: usize = 1024;
 /// The shared read buffer: more than a daemon writes at once.
 const BUFFER: usize = 64 * 1024;
 /// Bytes per read of a slow reader.
@@ -63,6 +66,8 @@ pub(crate) struct Streams<'a> {
     /// socket calls the kernel's garbage collector (`unix_gc`), which preempts another task, unless it is running
     /// already. Closed one by one, 4 to 20 % fewer handoffs passed.
     closing: Vec<OwnedFd>,
+    /// Clients that became readable in a burst, each with its event. They are read after it.
+    unread: VecDeque<(Id, Event)>,
     expected: Expected,
 }
 
@@ -81,6 +86,7 @@ pub(crate) fn work(shared: &Shared, worker: Worker) -> anyhow::Result<()> {
         retries: 0,
         untaken: 0,
         closing: Vec::new(),
+        unread: VecDeque::new(),
         expected: shared.expected(),
     };
     event_loop::run(streams, Context::new(worker, options)?)
@@ -100,11 +106,11 @@ impl<'a> Handler for Streams<'a> {
     }
 
     /// Serves what is ready. In a burst, records are left for later, because reading the records of started clients
-    /// would delay the rest of the burst. The kernel reports them again.
+    /// would delay the rest of the burst.
     fn ready(&mut self, id: Id, event: Event, cx: &mut Context<'a>) {
         match event.side() {
             CONNECTION => self.taken(id, event, cx),
-            _ if cx.is_in_burst => {}
+            _ if cx.is_in_burst => self.leave(id, event, cx),
             _ => self.read(id, event, cx),
         }
     }
@@ -132,7 +138,10 @@ impl<'a> Handler for Streams<'a> {
     }
 
     fn turn(&mut self, cx: &mut Context<'a>) -> anyhow::Result<u64> {
-        Ok(self.pending.settle(cx.state.now, &cx.state.record))
+        let is_in_burst = cx.state.pacer.is_in_burst(cx.state.now);
+        let are_left = !is_in_burst && self.read_left(cx);
+        let next = self.pending.settle(cx.state.now, &cx.state.record);
+        Ok(if are_left { cx.state.now } else { next })
     }
 
     fn after_wait(&mut self, _events: usize, _cx: &mut Context<'a>) {
@@ -184,7 +193,25 @@ impl<'a> Streams<'a> {
         }
     }
 
-    /// Reads once, or to the end if the daemon has closed already.
+    /// Leaves a client that became readable in a burst for later. The kernel reports it once, if it reads promptly.
+    fn leave(&mut self, id: Id, event: Event, cx: &mut Context<'a>) {
+        let stream = cx.connections.get_mut(id);
+        if stream.is_some_and(|stream| stream.reads == Reads::Promptly) {
+            self.unread.push_back((id, event));
+        }
+    }
+
+    /// Reads clients that were left in a burst. Returns true if more are left.
+    fn read_left(&mut self, cx: &mut Context<'a>) -> bool {
+        for _ in 0..READS_AT_ONCE.min(self.unread.len()) {
+            if let Some((id, event)) = self.unread.pop_front() {
+                self.read(id, event, cx);
+            }
+        }
+        !self.unread.is_empty()
+    }
+
+    /// Reads until nothing is left, and to the end if the daemon has closed already.
     fn read(&mut self, id: Id, event: Event, cx: &mut Context<'a>) {
         loop {
             let Some(stream) = cx.connections.get_mut(id) else {
@@ -196,6 +223,7 @@ impl<'a> Streams<'a> {
                 Reads::Never => return self.end(id, outcome::UNREAD, cx),
             };
             let (whole, slow) = (room.len(), stream.reads == Reads::Slowly);
+            let mut again = event.closing;
             let received = recv(stream.client.as_raw_fd(), room, MsgFlags::MSG_DONTWAIT);
             let kind = match received {
                 Ok(0) => Some(self.at_end(id, cx)),
@@ -203,16 +231,22 @@ impl<'a> Streams<'a> {
                 Ok(length) if event.closing && !event.failed && length < whole => self
                     .received(id, length, cx)
                     .or_else(|| Some(self.at_end(id, cx))),
-                Ok(length) => self.received(id, length, cx),
+                Ok(length) => {
+                    again |= length == whole;
+                    self.received(id, length, cx)
+                }
                 Err(Errno::EAGAIN) => return,
-                Err(Errno::EINTR) => None,
+                Err(Errno::EINTR) => {
+                    again = true;
+                    None
+                }
                 Err(_) => Some(outcome::RESET),
             };
             match kind {
                 Some(kind) => return self.end(id, kind, cx),
                 None if slow => return self.pause_reading(id, cx),
-                None if !event.closing => return,
-                None => {}
+                None if again => {}
+                None => return,
             }
         }
     }

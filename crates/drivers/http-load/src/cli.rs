@@ -14,6 +14,7 @@ use subject::manifest::{self, Manifest};
 use crate::check;
 use crate::driver::HttpLoad;
 use crate::har::{self, HarOptions};
+use crate::mix::EVENTS;
 use crate::replay;
 use crate::settings::Settings;
 
@@ -169,6 +170,7 @@ impl DriverCli for HttpLoad {
         ],
         renamed: &[("hold", "keep-open"), ("pacing", "timer")],
         foreign: FOREIGN,
+        protocols: &[(EVENTS, "--events")],
         ..Program::UNKNOWN
     };
 

@@ -354,7 +354,7 @@ fn failed_as(name: &str) -> String {
 }
 
 /// The protocol of daemons that answer with event streams.
-const EVENTS: &str = "events";
+pub(crate) const EVENTS: &str = "events";
 
 /// Returns the specification of a plan's runs: the driver's own, with a series and a counter for each name of a request,
 /// and the protocol of the plan.
@@ -376,8 +376,7 @@ pub(crate) fn spec(plan: &Plan<Settings>) -> &'static Spec {
         spec.series.to_mut().push(SeriesSpec {
             name: label.clone().into(),
             label: label.into(),
-            role: SeriesRole::Detail,
-            note: None,
+            ..SeriesSpec::new("", SeriesRole::Detail)
         });
         let failed = failed_as(name);
         spec.counters.to_mut().push(CounterSpec {

@@ -50,12 +50,12 @@ measure::series! {
     /// value of a histogram, shown as 0 in k6's format.
     RECEIVING = SeriesSpec::new("receiving", Detail);
     /// Time from the intended start to the first record of an event stream (`--events`).
-    FIRST_EVENT = SeriesSpec::new("first_event", Main);
+    FIRST_EVENT = SeriesSpec::new("first_event", Main).brief();
     /// Time from the intended start to the first record with text, which is what tools for language models call the time to
     /// the first token. Records with a role only do not have any.
-    FIRST_CONTENT = SeriesSpec::new("first_content", Main);
+    FIRST_CONTENT = SeriesSpec::new("first_content", Main).brief();
     /// Time between two records of an event stream. Records that arrive in one read are 1 ns apart.
-    GAP = SeriesSpec::new("gap", Detail);
+    GAP = SeriesSpec::new("gap", Detail).brief();
 }
 
 /// All kinds of failures. A stopped or stalled daemon causes the faults among them.

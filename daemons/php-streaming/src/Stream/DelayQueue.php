@@ -6,30 +6,29 @@ namespace Drover\Streaming\Stream;
 
 use Closure;
 use Drover\Streaming\Loop\EpollDriver;
-use Fiber;
 use SplMinHeap;
 
 /**
- * A queue of tasks by due time, with one timer. A task is a fiber to resume, or a stream to start.
+ * A queue of streams by the due time of their next write, with one timer.
  *
  * A timer of the event loop for each stream would cost a watcher (about 1 KB) and two sifts through a heap. Here a due
- * time is rounded up to its slot, and adding a task to a slot is one append; only the slots are sorted. No task is
+ * time is rounded up to its slot, and adding a stream to a slot is one append; only the slots are sorted. No stream is
  * resumed early, and each is at most one slot late. Lateness does not accumulate, because due times do not move.
  */
 final class DelayQueue
 {
-    /** The maximum number of tasks resumed before the event loop does anything else: about half a millisecond. */
+    /** The maximum number of streams resumed before the event loop does anything else: about half a millisecond. */
     public const SLICE = 64;
 
     private const MILLISECOND = 1_000_000;
 
     public int $slice = self::SLICE;
 
-    /** @var array<int, list<Fiber|Stream>> by slot */
+    /** @var array<int, list<Stream>> by slot */
     private array $slots = [];
     /** @var SplMinHeap<int> the numbers of the slots */
     private readonly SplMinHeap $order;
-    /** @var list<Fiber|Stream|null> the current slot; $position is the next entry */
+    /** @var list<Stream|null> the current slot; $position is the next entry */
     private array $current = [];
     private int $position = 0;
     private ?string $timer = null;
@@ -58,11 +57,11 @@ final class DelayQueue
         return max(1, min(5, intdiv($delay, 500 * self::MILLISECOND)));
     }
 
-    /** Resumes a task at its due time, in nanoseconds of CLOCK_MONOTONIC. */
-    public function add(int $due, Fiber|Stream $task): void
+    /** Resumes a stream at its due time, in nanoseconds of CLOCK_MONOTONIC. */
+    public function add(int $due, Stream $stream): void
     {
         $slot = intdiv($due + $this->slotLength - 1, $this->slotLength);
-        $this->slots[$slot][] = $task;
+        $this->slots[$slot][] = $stream;
         if (count($this->slots[$slot]) === 1) {
             $this->order->insert($slot);
             if ($slot < $this->armedFor && !$this->isScheduled) {
@@ -71,12 +70,12 @@ final class DelayQueue
         }
     }
 
-    /** Resumes a task after those that are already due. */
-    public function addNow(Fiber|Stream $task): void
+    /** Resumes a stream after those that are already due. */
+    public function addNow(Stream $stream): void
     {
         // The end of the last slot, the latest time that is already due.
         $this->schedule();
-        $this->add(intdiv(hrtime(true), $this->slotLength) * $this->slotLength, $task);
+        $this->add(intdiv(hrtime(true), $this->slotLength) * $this->slotLength, $stream);
     }
 
     private function schedule(): void
@@ -97,7 +96,7 @@ final class DelayQueue
         }
     }
 
-    /** Resumes a slice of the due tasks, and schedules the rest. */
+    /** Resumes a slice of the due streams, and schedules the rest. */
     private function run(): void
     {
         $servedAll = $this->serve($this->slice);
@@ -109,7 +108,7 @@ final class DelayQueue
         }
     }
 
-    /** Resumes up to `$budget` due tasks. Returns true if no more are due. */
+    /** Resumes up to `$budget` due streams. Returns true if no more are due. */
     private function serve(int $budget): bool
     {
         $resumed = 0;
@@ -117,10 +116,10 @@ final class DelayQueue
             if ($resumed++ >= $budget) {
                 return false;
             }
-            $task = $this->current[$this->position];
-            // Cleared, so that the queue does not keep ended tasks in memory.
+            $stream = $this->current[$this->position];
+            // Cleared, so that the queue does not keep ended streams in memory.
             $this->current[$this->position++] = null;
-            $task->resume();
+            $stream->resume();
         }
         return true;
     }

@@ -71,14 +71,16 @@ final class Response
         return $this->messages < 2 ? '' : self::render(self::GREETING . self::excerpt($request->prompt));
     }
 
-    /** Returns event number `$write`, which is at least 1; the last one with the end mark. */
-    public function event(int $write, string $greeting, int $userId): string
+    /** Returns the bytes of the next write of a stream; those of the last event with the end mark. */
+    public function bytes(Stream $stream): string
     {
+        $write = $stream->next;
         return match (true) {
+            $write === 0 => $stream->head,
             $write === $this->messages => $this->last,
             $write > 2 => $this->lines[($write - 3) % count($this->lines)],
-            $write === 2 => "data: {\"content\":\"User ID: $userId\"}\n\n",
-            default => $greeting,
+            $write === 2 => "data: {\"content\":\"User ID: $stream->userId\"}\n\n",
+            default => $stream->greeting,
         };
     }
 

@@ -4,9 +4,12 @@ declare(strict_types=1);
 
 namespace Drover\Streaming\Stream;
 
-/** The response to one client. A fiber of the pool writes it. */
+/** The response to one client. Fibers of the pool make its writes. */
 final class Stream
 {
+    /** The number of the next write; 0 is the head. */
+    public int $next = 0;
+
     public function __construct(
         private readonly FiberPool $fibers,
         public readonly int $client,
@@ -19,7 +22,7 @@ final class Stream
     ) {
     }
 
-    /** Starts the stream. The queue calls it as it calls `Fiber::resume`. */
+    /** Makes the due writes. */
     public function resume(): void
     {
         $this->fibers->serve($this);

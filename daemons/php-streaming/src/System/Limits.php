@@ -14,7 +14,7 @@ final class Limits
     private const RESERVED_FILES = 64;
     /** The memory mappings reserved for PHP itself and for its heap. */
     private const RESERVED_MAPPINGS = 2_000;
-    /** The C stack of a fiber and its guard page. */
+    /** The C stack of a fiber and its guard page. All clients may stop reading at once, and each then keeps a fiber. */
     private const MAPPINGS_PER_FIBER = 2;
 
     /** Raises the soft limit of open files to the hard limit. */

@@ -44,6 +44,8 @@ pub struct Program {
     pub variables: &'static [(&'static str, &'static str)],
     /// Options of other tools that do not exist here, as they are typed, each with the way to say it here.
     pub foreign: &'static [(&'static str, &'static str)],
+    /// Protocols that an option chooses instead of the driver's usual one, each with that option as it is typed.
+    pub protocols: &'static [(&'static str, &'static str)],
 }
 
 impl Program {
@@ -58,6 +60,7 @@ impl Program {
         renamed: &[],
         variables: &[],
         foreign: &[],
+        protocols: &[],
     };
 }
 

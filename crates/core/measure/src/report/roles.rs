@@ -29,6 +29,12 @@ pub(super) fn is_headline(suite: &Suite, series: &str) -> bool {
     specifications(suite, series).any(|spec| spec.role == SeriesRole::Headline)
 }
 
+/// Returns the names of the series that the short report shows beside the headline series.
+pub(super) fn brief_series(suite: &Suite) -> Vec<&str> {
+    let brief = specified(suite).filter(|series| series.is_brief);
+    distinct(brief.map(|series| series.name.as_ref()))
+}
+
 pub(super) fn series_label(suite: &Suite, series: &str) -> String {
     let spec = specifications(suite, series).next();
     plain(spec.map_or(series, |spec| &spec.label))

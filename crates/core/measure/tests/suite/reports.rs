@@ -59,6 +59,18 @@ fn the_screen_of_a_run_has_its_verdict_its_figures_and_what_is_wrong() {
 }
 
 #[test]
+fn the_screen_has_the_series_that_a_driver_wants_beside_its_headline() {
+    let mut result = example::full();
+    for series in result.spec.series.to_mut() {
+        // The other one has no values.
+        series.is_brief = matches!(series.name.as_ref(), "stream" | "gap");
+    }
+    let text = render("terminal", &[result]).unwrap();
+    assert_contains(&text, &["max 381 µs; stream p50 87.0 ms, p99\n"]);
+    assert!(!text.contains("gap"), "{text}");
+}
+
+#[test]
 fn the_screen_of_a_run_in_which_everything_goes_wrong_has_15_lines_of_80_columns() {
     let mut result = example::full();
     let mut warnings = vec![

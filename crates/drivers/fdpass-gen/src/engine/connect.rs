@@ -109,10 +109,11 @@ impl<'a> Streams<'a> {
     fn watch(&mut self, id: Id, cx: &mut Context<'a>) {
         let open = cx.connections.len() as u64 + self.untaken;
         let stream = cx.connections.get_mut(id).expect("inserted just now");
-        let watched = if stream.reads == Reads::Never {
-            cx.reactor.watch_end(&stream.client, id.token(CLIENT))
-        } else {
-            cx.reactor.watch(&stream.client, id.token(CLIENT))
+        let (client, token) = (&stream.client, id.token(CLIENT));
+        let watched = match stream.reads {
+            Reads::Promptly => cx.reactor.watch_arrivals(client, token),
+            Reads::Slowly => cx.reactor.watch(client, token),
+            Reads::Never => cx.reactor.watch_end(client, token),
         };
         let early = open + SPARE_DESCRIPTORS > cx.state.descriptors;
         let handoff = stream.handoff.take_if(|_| early);

@@ -93,6 +93,39 @@ fn a_framed_answer_ends_without_its_connection() {
     }
 }
 
+/// The daemon writes once and does not close, so nothing is reported again: neither what a read has left, nor what was
+/// left unread in a burst.
+#[test]
+fn an_answer_that_is_longer_than_a_read_is_read_to_its_end() {
+    let records: String = (0..3_000)
+        .map(|number| record(&number.to_string()))
+        .collect();
+    let body = format!("{records}data: [DONE]\n\n");
+    let length = format!("Content-Length: {}", body.len());
+    let answer = format!("{}{body}", HEAD.replace("Connection: close", &length));
+    assert!(
+        (66_000..150_000).contains(&answer.len()),
+        "{}",
+        answer.len()
+    );
+    for ramp in ["100ms", "0s"] {
+        let answer = answer.clone();
+        let set = format!("groups.0.ramp={ramp}");
+        let arguments = ["--expect", "any", "--set", &set];
+        let (_, json) = run(
+            SockType::SeqPacket,
+            move || vec![now(answer.clone())],
+            &arguments,
+        );
+        assert_eq!(json["result"]["errors"], json!({}), "{ramp}");
+        assert_eq!(
+            json["result"]["counts"]["events"],
+            3_000 * STREAMS,
+            "{ramp}"
+        );
+    }
+}
+
 #[test]
 fn an_answer_that_cannot_be_read_is_named_before_the_load_without_a_dump() {
     let long = format!("{HEAD}{}\n\n", "x".repeat(100_000));

@@ -24,7 +24,13 @@ fn asks(name: &str) {
     assert_eq!(result.operations("ok"), 4, "{name}: {}", result["errors"]);
     for series in ["first_event", "first_content", "response"] {
         assert_eq!(result.values(series), 4, "{name}: {series}");
+        assert!(
+            ran.stdout.contains(&format!("{series} p50")),
+            "{name}: {}",
+            ran.stdout
+        );
     }
+    assert!(ran.stdout.contains("gap p50"), "{name}: {}", ran.stdout);
     let version = result["daemon"]["version"].as_str().unwrap();
     let is_behind = daemon.manifest().behind.is_some();
     assert_eq!(

@@ -151,6 +151,27 @@ fn an_open_loop_loses_no_request_to_goaways() {
     assert!(!ran.stdout.contains("with keep-alive"), "{}", ran.stdout);
 }
 
+/// The preface is longer than the rest of a request, and sent before an operation is open. Numbers of the measured time
+/// that are greater than the total's would be called damaged.
+#[test]
+fn bytes_of_connections_without_an_open_operation_are_in_the_total_too() {
+    for engine in ENGINES {
+        let url = format!("http://{}/", limited(usize::MAX / 2, 0));
+        let call = ["-c", "20", "-n", "20", "--warmup", "0s", "--http2"];
+        let ran = program(&call).args(["--engine", engine, &url]).run();
+        adds_up(&ran, Some(20));
+        let measured = &ran.result["throughput"]["counts"];
+        for name in ["bytes", "bytes_sent"] {
+            let (measured, total) = (measured[name].as_u64(), ran.result.count(name));
+            assert!(
+                measured.is_some_and(|of| of <= total),
+                "{engine}: {name} {measured:?} {total}"
+            );
+        }
+        assert!(ran.result.count("bytes_sent") > 20 * 24, "{engine}");
+    }
+}
+
 #[test]
 fn a_server_that_takes_no_request_is_not_asked_without_end() {
     let url = format!("http://{}/", limited(0, 1));

@@ -172,6 +172,13 @@ fn a_wrong_target_is_named_with_what_it_may_mean() {
                 &["serves amqp, not http", "choose one of", "nginx"],
             ),
             refused(
+                &["--daemon", "go-events"],
+                &[
+                    "serves events, not http",
+                    "or measure its protocol, events, with --events",
+                ],
+            ),
+            refused(
                 &["--daemon", "nginx", "--name", "../x"],
                 &["--name", "used as a folder name"],
             ),

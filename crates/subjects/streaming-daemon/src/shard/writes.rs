@@ -1,7 +1,5 @@
 //! The due writes of a shard.
 
-use std::collections::binary_heap::PeekMut;
-
 use super::{Shard, SlowPath};
 use crate::answer::Answer;
 use crate::client::has_unread;
@@ -37,9 +35,10 @@ impl Shard {
         let mut sent = Sent::default();
         let mut served_all = false;
         for _ in 0..budget {
-            if self.next_due().is_none_or(|due| due > now) {
+            let next_due = self.streams.next_due();
+            if next_due.is_none_or(|due| due > now) {
                 now = clock::now();
-                if self.next_due().is_none_or(|due| due > now) {
+                if next_due.is_none_or(|due| due > now) {
                     served_all = true;
                     break;
                 }
@@ -51,13 +50,9 @@ impl Shard {
         served_all
     }
 
-    fn next_due(&self) -> Option<u64> {
-        self.streams.peek().map(Stream::due)
-    }
-
     /// Makes the next write of the stream that is due first.
     fn write_next(&mut self, now: u64, sent: &mut Sent) {
-        let Some(mut stream) = self.streams.peek_mut() else {
+        let Some(mut stream) = self.streams.pop() else {
             return;
         };
         let (answer, metrics) = (&self.shared.answer, &self.shared.metrics);
@@ -74,19 +69,18 @@ impl Shard {
                     // Counted before the client is closed, so that the page already includes it when the client sees
                     // its end, and its slot is free.
                     sent.report(metrics);
-                    let stream = PeekMut::pop(stream);
                     complete(&stream, answer, metrics);
                     self.close(stream);
+                } else {
+                    self.streams.push(stream);
                 }
             }
             Step::Blocked(bytes, rest) => {
                 sent.bytes += bytes as u64;
-                let stream = PeekMut::pop(stream);
                 self.wait_for_client(stream, rest);
             }
             Step::Failed(failure) => {
                 metrics.stream_failed(failure);
-                PeekMut::pop(stream);
             }
         }
     }

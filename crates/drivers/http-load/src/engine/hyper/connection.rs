@@ -366,14 +366,13 @@ impl ConnectionTask<'_, '_> {
                     None => return ConnectionState::Idle,
                 },
             };
-            let counted = u32::from(operation.counted);
-            let counters = &self.counters;
-            counters.counted.set(counters.counted.get() + counted);
+            let counted = operation.counted;
+            self.counters.begin(counted);
             let kept = captured.as_deref_mut();
             let asked = self
                 .send_request(slot, &mut sender, &mut operation, kept)
                 .await;
-            counters.counted.set(counters.counted.get() - counted);
+            self.counters.end(counted);
             self.settle(1);
             let (now, usable, has_ended) = match asked {
                 Ok(answered) => {

@@ -22,8 +22,9 @@ pub(super) struct IoCounters {
     times: bool,
     /// Incremented by every event of the connection.
     progress: Cell<u64>,
-    /// Number of its open operations that count. Bytes count while there is one.
-    pub(super) counted: Cell<u32>,
+    /// Number of its open operations, and of those that count.
+    open: Cell<u32>,
+    counted: Cell<u32>,
     /// Time of the last write.
     pub(super) written: Cell<u64>,
     /// Time of the first read after this was reset to 0.
@@ -36,10 +37,25 @@ impl IoCounters {
             record,
             times,
             progress: Cell::new(0),
+            open: Cell::new(0),
             counted: Cell::new(0),
             written: Cell::new(0),
             first_byte: Cell::new(0),
         })
+    }
+
+    /// Registers that an operation begins.
+    pub(super) fn begin(&self, is_counted: bool) {
+        self.open.update(|open| open + 1);
+        self.counted
+            .update(|counted| counted + u32::from(is_counted));
+    }
+
+    /// Registers that an operation, which has begun, ends.
+    pub(super) fn end(&self, is_counted: bool) {
+        self.open.update(|open| open - 1);
+        self.counted
+            .update(|counted| counted - u32::from(is_counted));
     }
 
     pub(super) fn record_progress(&self) {
@@ -67,8 +83,10 @@ impl IoCounters {
         self.count(count::BYTES_SENT, length);
     }
 
+    /// Bytes without an open operation, such as the preface of HTTP/2, count: they are not of the warm-up's operations,
+    /// and must be in the total if they are in the measured time.
     fn count(&self, counter: Counter, bytes: usize) {
-        let counts = self.counted.get() > 0;
+        let counts = self.counted.get() > 0 || self.open.get() == 0;
         self.record.count_of(counts, counter, bytes as u64);
     }
 }

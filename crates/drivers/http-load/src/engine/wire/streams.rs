@@ -70,7 +70,7 @@ pub(super) struct Streams {
     wire: http2::Connection<Exchange>,
     /// Operations that wait until the connection is open, for the server's limit, or for the next request of a redirect.
     pub(super) waiting: VecDeque<Waiting>,
-    /// Number of open streams whose operations count. Bytes count while there is one.
+    /// Number of open streams whose operations count.
     counted: u32,
     /// True once a request was answered: what the server did not take can be sent again.
     has_answered: bool,
@@ -88,6 +88,11 @@ impl Streams {
             has_answered: false,
             spare: Vec::new(),
         }
+    }
+
+    /// Returns true if bytes count: an operation that counts is open, or none at all, so that they are not of the warm-up's.
+    fn counts_bytes(&self) -> bool {
+        self.counted > 0 || self.wire.open_streams() == 0
     }
 
     /// Returns the number of operations on the connection.
@@ -260,7 +265,7 @@ impl<'a> WireWorker<'a> {
             match connection.socket.write(output) {
                 Ok(length) => {
                     streams.wire.advance(length);
-                    let (record, counts) = (&cx.state.record, streams.counted > 0);
+                    let (record, counts) = (&cx.state.record, streams.counts_bytes());
                     record.count_of(counts, count::BYTES_SENT, length as u64);
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
@@ -339,7 +344,7 @@ impl<'a> WireWorker<'a> {
                 return;
             };
             if taken == 0 {
-                let (record, counts) = (&cx.state.record, streams.counted > 0);
+                let (record, counts) = (&cx.state.record, streams.counts_bytes());
                 record.count_of(counts, count::BYTES, length as u64);
             }
             let mut receiver = Receiver {

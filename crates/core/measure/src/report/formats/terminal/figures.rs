@@ -15,6 +15,8 @@ use crate::units::{self, Unit};
 const KINDS: usize = 4;
 /// Statistics of the headline series.
 const STATISTICS: [&str; 3] = ["p50", "p99", "max"];
+/// Statistics of the series beside it.
+const OF_BRIEF: [&str; 2] = ["p50", "p99"];
 
 /// Builds an item for operations, rates, the goodput, the headline series, daemon, services, driver and faults, as far as they are
 /// known.
@@ -124,21 +126,38 @@ fn rates(comparison: &Comparison<'_>, runs: &[&RunResult]) -> Option<Item> {
     (!parts.is_empty()).then(|| Item::new("rate", parts.join(", ")))
 }
 
+/// Builds an item for the headline series, and for those that the driver wants beside it.
 fn latency(comparison: &Comparison<'_>, runs: &[&RunResult]) -> Option<Item> {
     let series = comparison.headline()?;
-    let statistics = STATISTICS.into_iter().filter_map(|key| {
+    let mut headline = statistics(runs, series, &STATISTICS);
+    if let Some((median, own)) = headline.first_mut().zip(own_median(runs, series)) {
+        median.push_str(&format!(", of which {own} is driver and machine"));
+    }
+    if headline.is_empty() {
+        return None;
+    }
+    let mut parts = vec![(series, headline)];
+    let brief = roles::brief_series(comparison.suite).into_iter();
+    parts.extend(brief.map(|series| (series, statistics(runs, series, &OF_BRIEF))));
+    parts.retain(|(_, statistics)| !statistics.is_empty());
+    let parts = parts.iter().map(|(series, statistics)| {
+        let label = comparison.series_label(series);
+        format!("{label} {}", statistics.join(", "))
+    });
+    let mut item = Item::new("latency", parts.collect::<Vec<_>>().join("; "));
+    item.most = Some(3);
+    Some(item)
+}
+
+/// Formats statistics of a series. There are none if no run has it.
+fn statistics(runs: &[&RunResult], series: &str, keys: &[&str]) -> Vec<String> {
+    let statistics = keys.iter().filter_map(|key| {
         let read = metrics::statistic_by_key(key)?.read;
         let value = |run: &RunResult| read(&run.summary(series)?);
         let value = figure(runs, value, |ns| Unit::Nanoseconds.short(ns))?;
         Some(format!("{key} {value}"))
     });
-    let mut statistics: Vec<String> = statistics.collect();
-    if let Some((median, own)) = statistics.first_mut().zip(own_median(runs, series)) {
-        median.push_str(&format!(", of which {own} is driver and machine"));
-    }
-    let label = comparison.series_label(series);
-    let text = format!("{label} {}", statistics.join(", "));
-    (!statistics.is_empty()).then(|| Item::new("latency", text))
+    statistics.collect()
 }
 
 /// Returns the part of the median that is the driver's and the machine's, by the calibration of the runs.
