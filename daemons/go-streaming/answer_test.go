@@ -135,24 +135,17 @@ func TestEventsArriveOneByOneAndNoneIsEarly(t *testing.T) {
 
 func TestManyStreamsShareTicksAndNoneIsEarly(t *testing.T) {
 	c := newClock(10 * time.Millisecond)
-	resumed := make(chan *stream, 1)
-	c.resume = func(s *stream) { resumed <- s }
 	for n := range 20 {
 		open := int64(1 + 1000*(n%2))
 		due := time.Now().Add(3 * time.Millisecond)
-		if !c.add(&stream{}, due, open) {
-			t.Fatal("the clock has stopped")
-		}
-		<-resumed
+		must(t, c.wait(due, open))
 		if time.Now().Before(due) {
 			t.Errorf("early with %d streams", open)
 		}
 	}
-	c.add(&stream{}, time.Now().Add(time.Hour), 1)
 	c.stop()
-	<-resumed
-	if c.add(&stream{}, time.Now().Add(time.Hour), 1) {
-		t.Error("a stopped clock takes streams")
+	if err := c.wait(time.Now().Add(time.Hour), 1); !errors.Is(err, reasonCanceled) {
+		t.Errorf("a stopped clock waits: %v", err)
 	}
 }
 

@@ -9,18 +9,16 @@ import (
 // a timer.
 const fineGrain = 50 * time.Microsecond
 
-// A clock resumes streams that are due at about the same time together. They share one timer. Waking the
-// process costs more than the write itself.
+// A clock wakes streams that are due at about the same time together. They share one timer and one
+// channel, which the timer closes. Waking the process costs more than the write itself.
 type clock struct {
 	epoch  time.Time
 	coarse time.Duration
 	// The delay between two writes of a stream.
 	period time.Duration
-	// Makes the due writes of a stream, without waiting.
-	resume func(*stream)
 
 	mutex   sync.Mutex
-	ticks   map[time.Duration][]*stream // by the time since the epoch
+	ticks   map[time.Duration]chan struct{} // by the time since the epoch
 	stopped bool
 }
 
@@ -33,52 +31,67 @@ func newClock(period time.Duration) *clock {
 		epoch:  time.Now(),
 		coarse: min(max(period/500, time.Millisecond), 5*time.Millisecond),
 		period: period,
-		ticks:  map[time.Duration][]*stream{},
+		ticks:  map[time.Duration]chan struct{}{},
 	}
 }
 
-// add resumes a stream at the due time, rounded up to the grain. The grain is coarse if the number of open
-// streams makes more than one of them due within it. It returns false if the clock is stopped.
-func (c *clock) add(s *stream, due time.Time, open int64) bool {
+// wait blocks until the due time, rounded up to the grain. The grain is coarse if the number of open
+// streams makes more than one of them due within it. It fails once the clock is stopped.
+func (c *clock) wait(due time.Time, open int64) error {
 	grain := fineGrain
 	if time.Duration(open)*c.coarse > c.period {
 		grain = c.coarse
 	}
-	at := (due.Sub(c.epoch) + grain - 1).Truncate(grain)
+	tick := c.tick((due.Sub(c.epoch) + grain - 1).Truncate(grain))
+	if tick != nil {
+		<-tick
+	}
+	if c.isStopped() {
+		return reasonCanceled
+	}
+	return nil
+}
+
+// tick returns the channel that is closed at the given time, or nil if the clock is stopped.
+func (c *clock) tick(at time.Duration) <-chan struct{} {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	if c.stopped {
-		return false
+		return nil
 	}
-	tick := c.ticks[at]
-	if tick == nil {
+	tick, ok := c.ticks[at]
+	if !ok {
+		tick = make(chan struct{})
+		c.ticks[at] = tick
 		time.AfterFunc(time.Until(c.epoch.Add(at)), func() { c.fire(at) })
 	}
-	c.ticks[at] = append(tick, s)
-	return true
+	return tick
 }
 
-// fire resumes the streams that wait for the given time.
+// fire wakes the streams that wait for the given time.
 func (c *clock) fire(at time.Duration) {
 	c.mutex.Lock()
-	tick := c.ticks[at]
+	tick, ok := c.ticks[at]
 	delete(c.ticks, at)
 	c.mutex.Unlock()
-	for _, s := range tick {
-		c.resume(s)
+	if ok {
+		close(tick)
 	}
 }
 
-// stop resumes all streams. Later calls of add fail at once.
+func (c *clock) isStopped() bool {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	return c.stopped
+}
+
+// stop wakes all waiters. Later calls of wait fail at once.
 func (c *clock) stop() {
 	c.mutex.Lock()
+	defer c.mutex.Unlock()
 	c.stopped = true
-	ticks := c.ticks
-	c.ticks = nil
-	c.mutex.Unlock()
-	for _, tick := range ticks {
-		for _, s := range tick {
-			c.resume(s)
-		}
+	for _, tick := range c.ticks {
+		close(tick)
 	}
+	clear(c.ticks)
 }

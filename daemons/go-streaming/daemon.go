@@ -105,7 +105,6 @@ func (d *daemon) run(ctx context.Context, shutdown <-chan struct{}) {
 	defer d.close()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	d.clock.resume = func(s *stream) { s.run(ctx, d) }
 	context.AfterFunc(ctx, d.clock.stop)
 	for _, server := range d.pages {
 		go server.run()

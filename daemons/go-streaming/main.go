@@ -1,5 +1,5 @@
 // Command streaming-daemon receives client sockets over a Unix socket (SCM_RIGHTS) and responds to each
-// with server-sent events, without a goroutine for a stream that waits. daemons/README.md describes the protocol.
+// with server-sent events, with one goroutine per stream. daemons/README.md describes the protocol.
 package main
 
 import (

@@ -7,69 +7,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// consecutiveWrites is the maximum number of due writes of one stream that are made before other streams
-// of its tick continue.
-const consecutiveWrites = 32
-
-// A stream answers one client.
+// A stream answers one client, in its own goroutine.
 //
-// While it waits for its time, it is these fields and an entry of the clock: a goroutine would cost a stack
-// of 2 KiB and a record of 0.4 KiB. It has a goroutine while its client does not read.
+// While it waits, it holds a stack of 2 KiB, the goroutine's record, and the fields below. Nothing here
+// may need a larger stack; for that reason the payload is parsed elsewhere.
 type stream struct {
 	client int
-	// The number of the next write.
-	next int
 	// The start of the stream. Due times count from here, so that lateness does not accumulate.
 	started time.Time
 	// Freed after the last write that needs it, so that an idle stream does not keep its prompt in memory.
 	opening *opening
 }
 
-// run makes the due writes. It leaves the stream to the clock until the next one is due, or ends it.
+// run answers the client and closes it.
 func (s *stream) run(ctx context.Context, d *daemon) {
-	for writes := 0; s.next <= d.answer.messages; writes++ {
-		due := s.started.Add(d.answer.offset(s.next))
-		switch {
-		case ctx.Err() != nil:
-			s.end(ctx, d, reasonCanceled)
-			return
-		case time.Now().Before(due):
-			if !d.clock.add(s, due, d.metrics.activeStreams.Load()) {
-				s.end(ctx, d, reasonCanceled)
-			}
-			return
-		case writes == consecutiveWrites:
-			go s.run(ctx, d)
-			return
-		}
-		data := d.answer.bytes(s.next, s.opening)
-		n, err := sendNow(s.client, data)
-		if err != nil {
-			s.end(ctx, d, reasonOf(err))
-			return
-		}
-		d.metrics.wrote(n)
-		if n < len(data) {
-			go s.finishWrite(ctx, d, data[n:])
-			return
-		}
-		s.wrote(d)
-	}
-	s.end(ctx, d, nil)
-}
-
-// finishWrite writes the rest of the data when the client reads, and goes on.
-func (s *stream) finishWrite(ctx context.Context, d *daemon, rest []byte) {
-	if err := s.writeRest(ctx, d, rest); err != nil {
-		s.end(ctx, d, err)
-		return
-	}
-	s.wrote(d)
-	s.run(ctx, d)
-}
-
-// end counts the stream and closes its client.
-func (s *stream) end(ctx context.Context, d *daemon, err error) {
+	err := s.serve(ctx, d)
 	// Counted before the client is closed: when the client sees the end, the page includes the stream
 	// and its slot is free.
 	if err == nil {
@@ -78,25 +30,62 @@ func (s *stream) end(ctx context.Context, d *daemon, err error) {
 		d.metrics.streamFailed(asReason(err))
 	}
 	if err == nil && hasUnread(s.client) {
-		d.running.Go(func() { d.linger(ctx, s.client) })
+		d.linger(ctx, s.client)
 	} else {
 		closeAll(s.client)
 	}
 	d.running.Done()
 }
 
-// wrote counts the write that was made.
-func (s *stream) wrote(d *daemon) {
-	if s.next > 0 {
+func (s *stream) serve(ctx context.Context, d *daemon) error {
+	for n := 0; n <= d.answer.messages; n++ {
+		if err := s.pause(ctx, d, d.answer.offset(n)); err != nil {
+			return err
+		}
+		if err := s.write(ctx, d, d.answer.bytes(n, s.opening)); err != nil {
+			return err
+		}
+		s.wrote(d, n)
+	}
+	return nil
+}
+
+// pause waits until the offset from the start of the stream. If that time has passed, it only checks
+// whether the daemon is ending.
+func (s *stream) pause(ctx context.Context, d *daemon, offset time.Duration) error {
+	due := s.started.Add(offset)
+	if !time.Now().Before(due) {
+		if ctx.Err() != nil {
+			return reasonCanceled
+		}
+		return nil
+	}
+	return d.clock.wait(due, d.metrics.activeStreams.Load())
+}
+
+func (s *stream) wrote(d *daemon, n int) {
+	if n > 0 {
 		d.metrics.chunks.Inc()
 	}
-	if s.next == 1 {
+	if n == 1 {
 		d.metrics.backendTTFB.Observe(time.Since(s.started).Seconds())
 	}
-	if s.next >= 2 {
+	if n >= 2 {
 		s.opening = nil
 	}
-	s.next++
+}
+
+// write writes all of the data. It waits if the client does not take everything at once.
+func (s *stream) write(ctx context.Context, d *daemon, data []byte) error {
+	n, err := sendNow(s.client, data)
+	if err != nil {
+		return reasonOf(err)
+	}
+	d.metrics.wrote(n)
+	if n < len(data) {
+		return s.writeRest(ctx, d, data[n:])
+	}
+	return nil
 }
 
 // writeRest writes the data as the client reads, within the write timeout.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"os"
 	"strings"
@@ -156,14 +157,12 @@ func TestStreamsOpenAfterTheGracePeriodAreClosedAndCounted(t *testing.T) {
 
 func TestAStreamThatNeverWaitsEndsWithTheDaemon(t *testing.T) {
 	d := start(t, unchanged)
-	late := &stream{client: noClient, started: time.Now()}
+	late := &stream{started: time.Now()}
 	ctx, cancel := context.WithCancel(t.Context())
+	must(t, late.pause(ctx, d.daemon, 0))
 	cancel()
-	d.running.Add(1)
-	late.run(ctx, d.daemon)
-	d.expect(streamErrors(reasonCanceled, 1))
-	if late.next != 0 {
-		t.Errorf("%d writes", late.next)
+	if err := late.pause(ctx, d.daemon, 0); !errors.Is(err, reasonCanceled) {
+		t.Error(err)
 	}
 }
 
