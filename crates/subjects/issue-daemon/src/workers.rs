@@ -24,6 +24,8 @@ const READERS: usize = 2;
 const SLOW_COMMIT: Duration = Duration::from_millis(1);
 /// The part of the time of a slow commit for which the next one waits for requests.
 const WAITING_PART: u32 = 4;
+/// The longest such time.
+const LONGEST_WAIT: Duration = Duration::from_millis(10);
 /// The thread for reads that may take seconds. Others do not wait for them.
 const LONG_READER: usize = READERS;
 
@@ -311,8 +313,9 @@ struct Writing {
 }
 
 impl Writing {
-    /// Stores group after group. Clients that were answered send their next requests in a moment, and those that are
-    /// waiting are known: without an eye on both, two halves of them would take turns, and each sync would serve one.
+    /// Stores group after group. A group may grow to the number of clients that were answered or waited at the end of
+    /// the last one, as these send their next requests in a moment. Otherwise two halves of them take turns, and each
+    /// sync serves one.
     fn run(mut self) {
         let (mut clients, mut wait) = (0, Duration::ZERO);
         while let Some(mut group) = self.queue.next_group() {
@@ -329,7 +332,7 @@ impl Writing {
                     let commit = committing.elapsed();
                     wait = Duration::ZERO;
                     if commit >= SLOW_COMMIT {
-                        wait = commit / WAITING_PART;
+                        wait = LONGEST_WAIT.min(commit / WAITING_PART);
                     }
                     clients = group.jobs.len() + self.queue.lock().queue.len();
                     let counts = &self.context.counts;
@@ -438,6 +441,7 @@ impl Reading {
 #[cfg(test)]
 mod tests {
     use issue_rpc::{Write, WriteRequest};
+    use test_kit::wait_until;
     use tokio::sync::mpsc::unbounded_channel;
 
     use super::*;
@@ -450,6 +454,8 @@ mod tests {
         thread::scope(|scope| {
             scope.spawn(|| {
                 for connection in 0..2 {
+                    let is_taken = || workers.writes.lock().queue.is_empty();
+                    wait_until("the request before is taken", is_taken);
                     let request = WriteRequest {
                         header: Header::default(),
                         write: Write::Reopen(String::new()),

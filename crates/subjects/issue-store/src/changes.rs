@@ -391,9 +391,7 @@ impl<'a> Changes<'a> {
         let inserted = self
             .connection
             .prepare_cached(
-                // A failure of SQLite ends the transaction of the group. To undo this statement alone, SQLite would copy
-                // all pages that it changes.
-                "INSERT OR FAIL INTO issues (id, title, description, design, acceptance_criteria, status, priority, issue_type,
+                "INSERT INTO issues (id, title, description, design, acceptance_criteria, status, priority, issue_type,
                     assignee, created_at, updated_at) VALUES (?1, ?2, ?3, ?4, ?5, 0, ?6, ?7, ?8, ?9, ?9)
                     ON CONFLICT (id) DO NOTHING",
             )

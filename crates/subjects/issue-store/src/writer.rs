@@ -13,8 +13,11 @@ use crate::lock::{LockFile, WriteLock};
 use crate::store::BUSY_TIMEOUT;
 use crate::time::Timestamp;
 
-/// Pages of the write-ahead log at which it is moved into the database: 12 MiB. The group that comes next waits for it,
-/// with 8 agents one of 200.
+/// Pages of the write-ahead log at which it is moved into the database: 12 MiB. The group that comes next waits for it.
+///
+/// The writer moves it alone and in one pass, so that SQLite syncs the database before it notes what was moved. Passes
+/// beside a writer note it before; pages that a failed sync has lost would then not be written again, and be gone with
+/// the log.
 const CHECKPOINT_PAGES: i32 = 3_000;
 
 /// The only connection of a process that writes.
