@@ -20,7 +20,7 @@ use crate::session::Task;
 
 /// Threads that read. More do not pay on few cores, as a read takes tens of microseconds.
 const READERS: usize = 2;
-/// The time of a commit from which it pays to wait for requests before it: that of a slow sync.
+/// The time of a commit with a slow sync, from which it pays to wait for requests before the next one.
 const SLOW_COMMIT: Duration = Duration::from_millis(1);
 /// The part of the time of a slow commit for which the next one waits for requests.
 const WAITING_PART: u32 = 4;
