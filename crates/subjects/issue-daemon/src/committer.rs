@@ -72,8 +72,8 @@ impl Committer {
         &self.health
     }
 
-    /// Stores a group. Returns the answers in the order of its requests. Those that say success are as durable as the
-    /// store's mode says.
+    /// Stores a group. Just before the commit, `extend` may add requests to it and return true. Returns the answers in
+    /// the order of its requests. Those that say success are as durable as the store's mode says.
     ///
     /// # Errors
     /// Another process holds the lock. Nothing was stored, and the group may be tried again; the answer is for requests
@@ -81,23 +81,23 @@ impl Committer {
     pub fn commit(
         &mut self,
         clock: impl Fn() -> Timestamp,
-        group: &Group,
+        group: &mut Group,
+        extend: impl FnMut(&mut Group) -> bool,
     ) -> Result<Vec<Answer>, Answer> {
-        let refuse = |problem: String| {
+        let refuse = |group: &Group, problem: String| {
             let answer = Answer::failure(Code::Internal, &problem);
             Ok(vec![answer; group.jobs.len()])
         };
         if let Err(changed) = self.files.check() {
             self.close(clock(), &changed);
-            return refuse(format!(
-                "the database is read-only: {changed}: nothing was stored"
-            ));
+            let problem = format!("the database is read-only: {changed}: nothing was stored");
+            return refuse(group, problem);
         }
         let now = clock();
         if self.writer.is_none() && now < self.retry_at {
-            return refuse(self.refusal());
+            return refuse(group, self.refusal());
         }
-        match self.try_commit(clock, group) {
+        match self.try_commit(clock, group, extend) {
             Ok(answers) => match self.files.check() {
                 Ok(()) => {
                     self.health = Health::Healthy;
@@ -105,9 +105,10 @@ impl Committer {
                 }
                 Err(changed) => {
                     self.close(now, &changed);
-                    refuse(format!(
+                    let problem = format!(
                         "{changed}: the request may have been stored: look before you repeat it"
-                    ))
+                    );
+                    refuse(group, problem)
                 }
             },
             Err(error) if error.code() == issue_store::Code::Busy => {
@@ -116,10 +117,11 @@ impl Committer {
             }
             Err(error) => {
                 self.fail(now, &error);
-                refuse(format!(
+                let problem = format!(
                     "{error}: the request was not stored, unless the daemon stops before its next write: look before \
                      you repeat it then, or give it an idempotency key"
-                ))
+                );
+                refuse(group, problem)
             }
         }
     }
@@ -159,22 +161,30 @@ impl Committer {
     fn try_commit(
         &mut self,
         clock: impl Fn() -> Timestamp,
-        group: &Group,
+        group: &mut Group,
+        mut extend: impl FnMut(&mut Group) -> bool,
     ) -> Result<Vec<Answer>, Error> {
         let writer = match &mut self.writer {
             Some(writer) => writer,
             none => none.insert(self.store.writer()?),
         };
-        let mut transaction = writer.begin_within(Some(LOCK_WAIT))?;
-        let now = clock();
-        let now_ms = unix_ms(now);
+        let transaction = writer.begin_within(Some(LOCK_WAIT))?;
+        let mut transaction = transaction.without_savepoints();
         let mut answers = Vec::with_capacity(group.jobs.len());
-        for job in &group.jobs {
-            answers.push(if job.request.header.is_expired(now_ms) {
-                expired()
-            } else {
-                issue_rpc::write(&mut transaction, now, &job.request)?
-            });
+        while answers.len() < group.jobs.len() || extend(group) {
+            let now = clock();
+            for job in &group.jobs[answers.len()..] {
+                answers.push(if job.request.header.is_expired(unix_ms(now)) {
+                    expired()
+                } else {
+                    issue_rpc::write(&mut transaction, now, &job.request)?
+                });
+                if transaction.is_torn() {
+                    transaction.restart()?;
+                    answers.clear();
+                    break;
+                }
+            }
         }
         transaction.commit()?;
         Ok(answers)
@@ -258,8 +268,9 @@ mod tests {
                 bytes: line.len(),
                 request: WriteRequest { header, write },
             };
-            let group = Group { jobs: vec![job] };
-            let answer = committer.commit(clock, &group).unwrap()[0].line(None);
+            let mut group = Group { jobs: vec![job] };
+            let answers = committer.commit(clock, &mut group, |_| false).unwrap();
+            let answer = answers[0].line(None);
             assert!(
                 answer.contains("was removed") && answer.contains(part),
                 "{answer}"

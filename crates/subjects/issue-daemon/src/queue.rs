@@ -77,16 +77,36 @@ impl Queue {
 
     /// Removes the next group: all requests, or as many as are allowed together.
     pub fn take_group(&mut self) -> Group {
-        let mut bytes = 0;
+        let mut group = Group::default();
+        if !self.extend(&mut group, GROUP_REQUESTS)
+            && let Some(long) = self.jobs.pop_front()
+        {
+            self.bytes -= long.bytes;
+            group.jobs.push(long);
+        }
+        group
+    }
+
+    /// Moves the next requests to a group, until it has this many or as many as are allowed together. Returns true if
+    /// there were any.
+    pub fn extend(&mut self, group: &mut Group, requests: usize) -> bool {
+        let mut bytes: usize = group.jobs.iter().map(|job| job.bytes).sum();
+        let is_long = group.jobs.iter().any(|job| job.bytes > LONG_BYTES);
+        let room = requests
+            .min(GROUP_REQUESTS)
+            .saturating_sub(group.jobs.len());
         let fits = |job: &&Job| {
             bytes += job.bytes;
-            job.bytes <= LONG_BYTES && bytes <= GROUP_BYTES
+            !is_long && job.bytes <= LONG_BYTES && bytes <= GROUP_BYTES
         };
-        let fitting = self.jobs.iter().take(GROUP_REQUESTS).take_while(fits);
-        let count = fitting.count().max(1).min(self.jobs.len());
-        let jobs: Vec<Job> = self.jobs.drain(..count).collect();
-        self.bytes -= jobs.iter().map(|job| job.bytes).sum::<usize>();
-        Group { jobs }
+        let count = self.jobs.iter().take(room).take_while(fits).count();
+        let before = group.jobs.len();
+        group.jobs.extend(self.jobs.drain(..count));
+        self.bytes -= group.jobs[before..]
+            .iter()
+            .map(|job| job.bytes)
+            .sum::<usize>();
+        count > 0
     }
 
     /// Puts a group back that another process keeps from being stored. Removes the requests of the whole queue whose
@@ -173,6 +193,24 @@ mod tests {
         let sizes =
             std::iter::from_fn(|| Some(queue.take_group().jobs.len()).filter(|size| *size > 0));
         assert_eq!(sizes.collect::<Vec<_>>(), [2, 1, 2]);
+    }
+
+    #[test]
+    fn a_group_is_extended_up_to_a_number_and_not_beside_a_long_request() {
+        let mut queue = Queue::new(10);
+        for bytes in [10, 10, 10, LONG_BYTES + 1, 10] {
+            queue.push(job(0, bytes)).unwrap();
+        }
+        let mut group = Group::default();
+        for (requests, is_extended, length) in
+            [(2, true, 2), (2, false, 2), (10, true, 3), (10, false, 3)]
+        {
+            assert_eq!(queue.extend(&mut group, requests), is_extended);
+            assert_eq!(group.jobs.len(), length);
+        }
+        let mut long = queue.take_group();
+        assert!(!queue.extend(&mut long, 10));
+        assert_eq!((long.jobs.len(), queue.len(), queue.bytes), (1, 1, 10));
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use anyhow::Context as _;
 use issue_rpc::{Answer, COMPATIBLE_PAGE, Code, Header, Read};
@@ -19,6 +20,12 @@ use crate::session::Task;
 
 /// Threads that read. More do not pay on few cores, as a read takes tens of microseconds.
 const READERS: usize = 2;
+/// The time of a commit with a slow sync, from which it pays to wait for requests before the next one.
+const SLOW_COMMIT: Duration = Duration::from_millis(1);
+/// The part of the time of a slow commit for which the next one waits for requests.
+const WAITING_PART: u32 = 4;
+/// The longest such time.
+const LONGEST_WAIT: Duration = Duration::from_millis(10);
 /// The thread for reads that may take seconds. Others do not wait for them.
 const LONG_READER: usize = READERS;
 
@@ -254,6 +261,24 @@ impl WriteQueue {
         waiting.queue.put_back(group, now_ms)
     }
 
+    /// Moves requests that have arrived to a group, until it has this many, and waits for one until a time. Returns true
+    /// if there were any.
+    fn extend(&self, group: &mut Group, requests: usize, end: Instant) -> bool {
+        let mut waiting = self.lock();
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            let is_complete = group.jobs.len() >= requests || left.is_zero();
+            if waiting.queue.extend(group, requests) {
+                return true;
+            }
+            if is_complete || waiting.is_closed || !waiting.queue.is_empty() {
+                return false;
+            }
+            let waited = self.arrived.wait_timeout(waiting, left);
+            waiting = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
     /// Waits for requests. Returns none at the end.
     fn next_group(&self) -> Option<Group> {
         let mut waiting = self.lock();
@@ -288,11 +313,28 @@ struct Writing {
 }
 
 impl Writing {
+    /// Stores group after group. A group may grow to the number of clients that were answered or waited at the end of
+    /// the last one, as these send their next requests in a moment. Otherwise two halves of them take turns, and each
+    /// sync serves one.
     fn run(mut self) {
-        while let Some(group) = self.queue.next_group() {
+        let (mut clients, mut wait) = (0, Duration::ZERO);
+        while let Some(mut group) = self.queue.next_group() {
             let began = Instant::now();
-            match self.commit(&group) {
+            let mut committing = began;
+            let queue = Arc::clone(&self.queue);
+            let committed = self.commit(&mut group, |group| {
+                let is_extended = queue.extend(group, clients, began + wait);
+                committing = Instant::now();
+                is_extended
+            });
+            match committed {
                 Ok(answers) => {
+                    let commit = committing.elapsed();
+                    wait = Duration::ZERO;
+                    if commit >= SLOW_COMMIT {
+                        wait = LONGEST_WAIT.min(commit / WAITING_PART);
+                    }
+                    clients = group.jobs.len() + self.queue.lock().queue.len();
                     let counts = &self.context.counts;
                     add(&counts.commit_ns, began.elapsed().as_nanos() as u64);
                     add(&counts.groups, 1);
@@ -322,9 +364,13 @@ impl Writing {
         let _ = self.outcomes.send(Ok(outcomes.collect()));
     }
 
-    fn commit(&mut self, group: &Group) -> Result<Vec<Answer>, Answer> {
+    fn commit(
+        &mut self,
+        group: &mut Group,
+        extend: impl FnMut(&mut Group) -> bool,
+    ) -> Result<Vec<Answer>, Answer> {
         let committed = catch_unwind(AssertUnwindSafe(|| {
-            self.committer.commit(Timestamp::now, group)
+            self.committer.commit(Timestamp::now, group, extend)
         }));
         let answers = committed.unwrap_or_else(|_| {
             let problem = "the daemon has an error, which it reported on stderr: look before you repeat the request";
@@ -394,9 +440,48 @@ impl Reading {
 
 #[cfg(test)]
 mod tests {
+    use issue_rpc::{Write, WriteRequest};
+    use test_kit::wait_until;
     use tokio::sync::mpsc::unbounded_channel;
 
     use super::*;
+
+    #[test]
+    fn a_group_waits_for_as_many_requests_as_there_are_clients_until_a_time_or_the_end() {
+        let (workers, pending) = Workers::without_threads(10);
+        let later = Instant::now() + Duration::from_secs(600);
+        let mut group = Group::default();
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                for connection in 0..2 {
+                    let is_taken = || workers.writes.lock().queue.is_empty();
+                    wait_until("the request before is taken", is_taken);
+                    let request = WriteRequest {
+                        header: Header::default(),
+                        write: Write::Reopen(String::new()),
+                    };
+                    let bytes = 10;
+                    let job = Job {
+                        connection,
+                        bytes,
+                        request,
+                    };
+                    workers.write(job).unwrap();
+                }
+            });
+            while group.jobs.len() < 2 {
+                assert!(pending.writes.extend(&mut group, 2, later));
+            }
+        });
+        assert!(!pending.writes.extend(&mut group, 2, later), "they are all");
+        let now = Instant::now();
+        assert!(!pending.writes.extend(&mut group, 3, now), "it is time");
+        pending.writes.lock().is_closed = true;
+        assert!(
+            !pending.writes.extend(&mut group, 3, later),
+            "it is the end"
+        );
+    }
 
     #[test]
     fn the_panic_of_a_thread_is_an_outcome() {

@@ -2,7 +2,7 @@
 //! worked on.
 //!
 //! A [`Store`] is a database file. Its [`Writer`] holds the only connection that writes; it commits several requests as
-//! one [`Group`], each in a savepoint of its own, so that a request that fails takes nothing of the others with it.
+//! one [`Group`], in which a request that fails takes nothing of the others with it.
 //! [`Reader`]s read beside it and never wait for it (SQLite's write-ahead log).
 //!
 //! Several processes may use one database at once. Those that write queue for the write lock in the kernel (`flock` on a

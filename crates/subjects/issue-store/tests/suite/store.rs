@@ -1,8 +1,8 @@
 //! Requests, and what the database holds after them.
 
 use issue_store::{
-    Changes, Code, Dependency, DependencyKind, Error, Filter, IssueType, NewIssue, Patch, Stats,
-    Status, Timestamp,
+    Changes, Code, Dependency, DependencyKind, Error, Filter, Group, IssueType, NewIssue, Patch,
+    Stats, Status, Timestamp,
 };
 
 use crate::support::{Fixture, titled, titles};
@@ -453,5 +453,32 @@ fn an_epic_is_blocked_with_all_of_its_children() {
     fixture.check();
     fixture.close(&blocker);
     assert_eq!(fixture.ready().len(), 301);
+    fixture.check();
+}
+
+#[test]
+fn a_failure_without_a_savepoint_tears_the_group_only_if_it_had_changed_something() {
+    let mut fixture = Fixture::new();
+    let now = Timestamp(1);
+    let create = |group: &mut Group<'_>, title: &str, label: Option<&str>| {
+        let new = NewIssue {
+            labels: label.map(str::to_owned).into_iter().collect(),
+            ..titled(title)
+        };
+        group
+            .apply(now, |changes| changes.create("a", &new))
+            .is_ok()
+    };
+    let mut group = fixture.writer.begin().unwrap().without_savepoints();
+    assert!(create(&mut group, "before", None));
+    let closed = group.apply(now, |changes| changes.close("a", "nobody", ""));
+    assert!(closed.is_err() && !group.is_torn());
+    // Its label is refused after its row is stored.
+    assert!(!create(&mut group, "half", Some("")) && group.is_torn());
+    group.restart().unwrap();
+    assert!(create(&mut group, "after", Some("l")));
+    assert!(!create(&mut group, "half", Some("")) && !group.is_torn());
+    group.commit().unwrap();
+    assert_eq!(titles(&fixture.reader, &Filter::default()), ["after"]);
     fixture.check();
 }

@@ -229,7 +229,10 @@ impl World {
                 None => json!({"operation": "ping"}),
             },
             96 => json!({"operation": "ping"}),
-            97 => json!({"operation": "create", "args": {"title": ""}}),
+            // Its label is refused after its row is stored.
+            97 => {
+                json!({"operation": "create", "args": {"id": format!("c{number}-{id}"), "title": "t", "labels": [""]}})
+            }
             98 => json!({"operation": "dance"}),
             _ => {
                 json!({"operation": "create", "args": {"id": format!("c{number}-{id}"), "title": "t", "description": "d".repeat(9_000)}})
@@ -294,10 +297,13 @@ impl World {
     fn commit(&mut self) {
         let now = Timestamp(self.now);
         let running = self.running.as_mut().expect("it runs between crashes");
-        let Some(group) = running.taken.take() else {
+        let Some(mut group) = running.taken.take() else {
             return;
         };
-        let answers = running.committer.commit(|| now, &group);
+        // Requests that arrive before the commit may join the group.
+        let (queue, random) = (&mut running.queue, &mut self.random);
+        let extend = |group: &mut Group| random.random() && queue.extend(group, QUEUED);
+        let answers = running.committer.commit(|| now, &mut group, extend);
         let answers = answers.expect("no other process has a lock");
         assert_eq!(answers.len(), group.jobs.len());
         let is_read_only = *running.committer.health() != Health::Healthy;
