@@ -47,7 +47,7 @@ use crate::exchange::QueueId;
 use crate::failure::{
     Result, channel_error, command_invalid, frame_error, unexpected_frame, unknown_id,
 };
-use crate::frame::{BODY, Frame, FrameError, HEADER, HEARTBEAT, METHOD, split};
+use crate::frame::{AckRun, BODY, Frame, FrameError, HEADER, HEARTBEAT, METHOD, split};
 use crate::options::Config;
 use crate::queue::{ConnectionId, Queue};
 
@@ -146,6 +146,8 @@ impl Broker {
     /// Processes frames until the input ends or the client must wait. Returns the number of processed bytes.
     fn process(&mut self, id: ConnectionId, input: &[u8]) -> usize {
         let mut done = 0;
+        // Where the last run of acknowledgements ends that cannot be handled as one.
+        let mut single = 0;
         loop {
             let connection = &mut self.connections[id];
             let rest = &input[done..];
@@ -159,8 +161,19 @@ impl Broker {
                     }
                 },
                 _ if connection.holds_input() => return done,
+                Phase::Running if done >= single => {
+                    // Many clients acknowledge each delivery: most of their frames are these.
+                    if let Some((run, length)) = AckRun::split(rest) {
+                        single = done + length;
+                        if self.ack_run(id, run) {
+                            done = single;
+                            continue;
+                        }
+                    }
+                }
                 _ => {}
             }
+            let connection = &mut self.connections[id];
             // RabbitMQ, too, accepts eight bytes more than agreed.
             match split(rest, connection.frame_max) {
                 Ok(None) => return done,

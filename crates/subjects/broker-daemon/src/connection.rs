@@ -331,6 +331,14 @@ impl Connection {
         self.channels.get_mut(usize::from(number))?.as_deref_mut()
     }
 
+    /// Returns the client's user and one of its channels.
+    #[inline]
+    pub(crate) fn user_and_channel(&mut self, number: u16) -> (&str, Option<&mut Channel>) {
+        let channel = self.channels.get_mut(usize::from(number));
+        let channel = channel.and_then(|channel| channel.as_deref_mut());
+        (&self.user, channel)
+    }
+
     /// Returns a channel on which the client publishes.
     #[inline]
     pub(crate) fn publishing_channel(&mut self, number: u16) -> Option<&mut Channel> {

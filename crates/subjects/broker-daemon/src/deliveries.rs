@@ -72,6 +72,15 @@ impl Deliveries {
         self.unacked[at].1.is_some().then_some(at)
     }
 
+    /// Returns true if its oldest unsettled deliveries are `count` ones with consecutive tags from `first` on.
+    pub(crate) fn begins_with(&self, first: u64, count: usize) -> bool {
+        let mut oldest = self.unacked.iter().zip(0..).take(count);
+        self.unacked.len() >= count
+            && oldest.all(|((tag, delivered), distance)| {
+                *tag == first.wrapping_add(distance) && delivered.is_some()
+            })
+    }
+
     /// Moves a delivery, or with `multiple` all up to it, to `into`; a tag of 0 then means all. They take room until
     /// [`Deliveries::count_settled`]. Returns true if the tag exists.
     pub(crate) fn take(&mut self, tag: u64, multiple: bool, into: &mut Vec<Delivered>) -> bool {

@@ -57,6 +57,42 @@ pub(crate) fn split(
     Ok(Some((frame, size + OVERHEAD)))
 }
 
+/// Bytes of a frame with basic.ack.
+const ACK: usize = 21;
+
+/// Frames that acknowledge one delivery each, on one channel and with consecutive tags.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct AckRun {
+    pub(crate) channel: u16,
+    pub(crate) first: u64,
+    pub(crate) count: usize,
+}
+
+impl AckRun {
+    /// Returns the frames at the head of `input` that are such a run.
+    pub(crate) fn split(input: &[u8]) -> Option<(Self, usize)> {
+        let (frames, _) = input.as_chunks::<ACK>();
+        let (frame, rest) = frames.split_first()?;
+        let [METHOD, c0, c1, 0, 0, 0, 13, 0, 60, 0, 80, tag @ .., 0, END] = frame else {
+            return None;
+        };
+        let first = u64::from_be_bytes(*tag);
+        let mut expected = *frame;
+        let follows = |(frame, distance): &(&[u8; ACK], u64)| {
+            let tag = first.wrapping_add(*distance);
+            expected[11..19].copy_from_slice(&tag.to_be_bytes());
+            **frame == expected
+        };
+        let followers = rest.iter().zip(1..).take_while(follows);
+        let run = Self {
+            channel: u16::from_be_bytes([*c0, *c1]),
+            first,
+            count: 1 + followers.count(),
+        };
+        Some((run, run.count * ACK))
+    }
+}
+
 /// Appends the head of a frame with `size` bytes of payload.
 pub(crate) fn begin(to: &mut Vec<u8>, kind: u8, channel: u16, size: usize) {
     let [c0, c1] = channel.to_be_bytes();
@@ -115,6 +151,40 @@ mod tests {
         assert_eq!(split(&bytes, 2), Err(FrameError::TooLarge(3)));
         bytes[10] = 0;
         assert_eq!(split(&bytes, 100), Err(FrameError::NoEnd));
+    }
+
+    #[test]
+    fn a_run_of_acknowledgements_ends_where_anything_else_begins() {
+        let ack = |channel: u8, tag: u64, multiple: u8| {
+            let mut bytes = vec![METHOD, 0, channel, 0, 0, 0, 13, 0, 60, 0, 80];
+            bytes.extend(tag.to_be_bytes());
+            bytes.extend([multiple, END]);
+            bytes
+        };
+        let run = |frames: &[Vec<u8>]| AckRun::split(&frames.concat());
+        let (first, second) = (ack(1, 7, 0), ack(1, 8, 0));
+        let expected = |count| {
+            let run = AckRun {
+                channel: 1,
+                first: 7,
+                count,
+            };
+            Some((run, count * ACK))
+        };
+        assert_eq!(run(&[first.clone(), second.clone()]), expected(2));
+        for other in [
+            ack(1, 7, 0),
+            ack(1, 9, 0),
+            ack(2, 8, 0),
+            ack(1, 8, 1),
+            second[..20].to_vec(),
+        ] {
+            assert_eq!(run(&[first.clone(), other, second.clone()]), expected(1));
+        }
+        assert_eq!(run(&[ack(1, 7, 1)]), None);
+        assert_eq!(run(&[first[..20].to_vec()]), None);
+        let last = ack(1, u64::MAX, 0);
+        assert_eq!(run(&[last, first]).map(|(run, _)| run.count), Some(1));
     }
 
     #[test]

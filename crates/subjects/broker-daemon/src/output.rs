@@ -177,15 +177,22 @@ impl Output {
     }
 
     fn content(&mut self, channel: u16, message: &Rc<Message>, frame_max: usize) {
-        let header = message.header();
+        let (header, body) = (message.header(), message.body());
+        let longest = frame_max - OVERHEAD;
+        let length = body.len();
+        let mut start = 0;
         self.compose(|to| {
             frame::begin(to, HEADER, channel, header.len());
             to.extend_from_slice(header);
             frame::end(to);
+            // Most bodies are one small frame.
+            if (1..SHARED_FROM.min(longest + 1)).contains(&length) {
+                frame::begin(to, BODY, channel, length);
+                to.extend_from_slice(body);
+                frame::end(to);
+                start = length;
+            }
         });
-        let longest = frame_max - OVERHEAD;
-        let length = message.body().len();
-        let mut start = 0;
         while start < length {
             let end = length.min(start + longest);
             self.body(channel, message, start, end);

@@ -25,8 +25,8 @@ use crate::log::{self, Log};
 use crate::management::Management;
 use crate::options::Config;
 
-/// Maximum bytes per read. All connections read into the same buffer.
-const READ: usize = 256 * 1024;
+/// Minimum bytes of the buffer that all connections read into.
+const BUFFER: usize = 256 * 1024;
 /// Receive buffer of a client's socket; Linux uses twice as much. Without this limit it would grow to megabytes, which
 /// only adds latency, since publishers that are ahead fill it.
 const RECEIVE_BUFFER: u32 = 256 * 1024;
@@ -163,7 +163,7 @@ impl Server {
         let config = self.config;
         let state = Rc::new(RefCell::new(ServerState {
             broker: self.broker,
-            input: vec![0; READ.max(3 * config.frame_max as usize)],
+            input: vec![0; BUFFER.max(3 * config.frame_max as usize)],
             started: Instant::now(),
         }));
         let mut helpers = JoinSet::new();

@@ -4,9 +4,11 @@ use amq_protocol::protocol::basic;
 
 use super::Broker;
 use super::dead_letters::Reason;
-use crate::channel::{ChannelId, Mode, Settlement};
+use crate::channel::{Channel, ChannelId, Mode, Settlement};
 use crate::deliveries::Delivered;
 use crate::failure::{Result, frame_error, not_implemented, precondition_failed};
+use crate::frame::AckRun;
+use crate::queue::ConnectionId;
 
 impl Broker {
     /// Handles basic.ack. It is parsed in place, because there is often one for each message.
@@ -16,6 +18,19 @@ impl Broker {
         };
         let tag = u64::from_be_bytes(*tag);
         self.settle_tag(id, tag, bits & 1 != 0, Settlement::Acked)
+    }
+
+    /// Handles frames with basic.ack as one. Returns false, and does nothing, if they must be handled one by one: their
+    /// deliveries are not the oldest ones of the channel.
+    pub(super) fn ack_run(&mut self, id: ConnectionId, run: AckRun) -> bool {
+        let id = ChannelId::new(id, run.channel);
+        let is_next = |channel: &mut Channel| {
+            !matches!(channel.mode, Mode::Closing)
+                && channel.deliveries.begins_with(run.first, run.count)
+        };
+        let last = run.first.wrapping_add(run.count as u64 - 1);
+        self.find_channel(id).is_some_and(is_next)
+            && self.settle_tag(id, last, true, Settlement::Acked).is_ok()
     }
 
     /// Settles a delivery, or with `multiple` all up to it.

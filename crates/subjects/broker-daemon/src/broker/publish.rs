@@ -22,12 +22,12 @@ impl Broker {
 
     /// Handles a content header.
     pub(super) fn content_header(&mut self, id: ChannelId, payload: &[u8]) -> Result {
-        let user = Rc::clone(&self.connections[id.connection].user);
+        let (user, channel) = self.connections[id.connection].user_and_channel(id.number);
         let Channel {
             incoming, replies, ..
-        } = self.channel(id)?;
+        } = channel.ok_or_else(unknown_id)?;
         let replies = replies.as_ref().map(|replies| &*replies.address);
-        if incoming.add_header(payload, &user, replies)? {
+        if incoming.add_header(payload, user, replies)? {
             return self.complete(id);
         }
         Ok(())

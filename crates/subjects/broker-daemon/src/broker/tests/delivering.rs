@@ -1,4 +1,6 @@
-//! The choice among consumers.
+//! The choice among consumers, and their acknowledgements.
+
+use proptest::prelude::*;
 
 use super::*;
 
@@ -61,4 +63,39 @@ fn a_method_on_a_missing_channel_is_an_error_of_its_connection() {
     let mut stand = Stand::new();
     let id = ChannelId::new(stand.client(), 2);
     assert_eq!(stand.broker.tx_select(id).unwrap_err().code, 541);
+}
+
+/// Returns what a client with eight deliveries receives after these acknowledgements, and the deliveries that are not
+/// settled. Each slice is a read.
+fn acknowledge<'a>(reads: impl Iterator<Item = &'a [u64]>) -> (Vec<String>, Vec<u64>) {
+    let mut stand = Stand::new();
+    let id = stand.client();
+    stand.declare(id, "q", &[]);
+    stand.consume(id, "q", "c", false);
+    for _ in 0..8 {
+        stand.publish(id, "q", "m");
+    }
+    stand.received(id);
+    for tags in reads {
+        let ack = |tag: &u64| {
+            let ack = basic::Ack {
+                delivery_tag: *tag,
+                multiple: false,
+            };
+            encode(&AMQPFrame::Method(1, AMQPClass::Basic(Basic::Ack(ack))))
+        };
+        let frames: Vec<u8> = tags.iter().flat_map(ack).collect();
+        stand.read(id, &frames);
+    }
+    let unsettled = stand.connection(id).channels().flat_map(Channel::unsettled);
+    let unsettled = unsettled.map(|delivered| delivered.tag).collect();
+    (stand.received(id), unsettled)
+}
+
+proptest! {
+    #[test]
+    fn acknowledgements_of_one_read_have_the_effect_of_single_ones(runs in prop::collection::vec((1u64..7, 1u64..6), 2..6)) {
+        let tags: Vec<u64> = runs.iter().flat_map(|(first, count)| *first..first + count).collect();
+        prop_assert_eq!(acknowledge([&tags[..]].into_iter()), acknowledge(tags.chunks(1)));
+    }
 }
