@@ -4,15 +4,19 @@
  *
  *   cc -O2 -Wall -Wextra -o server server.c
  *   ./server PORT
+ *
+ * It prints the port, which the system chooses if it is 0, and ends with the process that started it.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/tcp.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -76,6 +80,7 @@ int main(int count, char **arguments) {
         return 2;
     }
     memcpy(answer + EVENT, "\x81\x36" "430[", 6);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
     struct rlimit files;
     getrlimit(RLIMIT_NOFILE, &files);
     files.rlim_cur = files.rlim_max;
@@ -86,6 +91,9 @@ int main(int count, char **arguments) {
     setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &(int){1}, sizeof(int));
     if (bind(listener, (struct sockaddr *)&address, sizeof address) < 0 || listen(listener, 1024) < 0)
         fail("listen");
+    getsockname(listener, (struct sockaddr *)&address, &(socklen_t){sizeof address});
+    printf("%d\n", ntohs(address.sin_port));
+    fflush(stdout);
     struct epoll_event event = {.events = EPOLLIN, .data.u32 = CONNECTIONS};
     epoll_ctl(set, EPOLL_CTL_ADD, listener, &event);
     for (unsigned next = 0;;) {
