@@ -3,6 +3,10 @@
 //! A task with its own buffers per connection would cost kilobytes. Here a connection is an entry in [`crate::slots`].
 //! All connections share one read buffer and one timer, and a wake-up costs one `epoll_wait` for up to 1,024
 //! connections. [`crate::event_loop`] is the loop around it.
+//!
+//! The timer is a timerfd, which is set once per start. The timeout of `epoll_pwait2` is set for each wait and mostly
+//! canceled: on a virtual machine, a client in C that sends 2,000 heartbeats a second took 37 µs of CPU for each with it,
+//! and 27 µs with a timerfd.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};

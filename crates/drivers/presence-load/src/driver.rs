@@ -48,6 +48,7 @@ impl Driver for PresenceLoad {
         Ok(Description {
             audit_inputs: AuditInputs {
                 users: None,
+                tick_ns: settings.tick_ns(),
                 held: findings::is_undisturbed(plan).then_some(users),
                 steady_from_s: inputs
                     .steady_from_s

@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use harness::cli::default_settings;
 use load::duration;
+use load::event_loop::Options;
 pub(crate) use load::event_loop::Pacing as Timer;
 use load::plan::{Group, Plan};
 use schemars::JsonSchema;
@@ -130,6 +131,12 @@ pub struct Settings {
     /// 500 µs; spin: busy-poll (uses a full core)
     #[arg(long, help_heading = CONNECTIONS, value_enum, default_value = "precise")]
     pub timer: Timer,
+    /// Start heartbeats that are due together, once in this time: each late by as much at most, which its response time
+    /// includes, and for less CPU time. Without --timer, in an open loop [default: each when it is due]
+    #[arg(long, help_heading = CONNECTIONS, value_name = "DURATION", value_parser = duration::parse)]
+    #[serde(with = "duration::optional", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<duration::Text>")]
+    pub tick: Option<Duration>,
     /// Let this many users per second leave and come back, during the load
     #[arg(long, help_heading = DISTURBANCES, value_name = "PER_SECOND")]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -188,6 +195,27 @@ impl Settings {
     pub(crate) fn opening(&self) -> Duration {
         let default = self.ramp_up.saturating_add(OPENING_MARGIN);
         self.open_timeout.unwrap_or(default)
+    }
+
+    /// Returns [`tick`](Self::tick) in nanoseconds.
+    pub(crate) fn tick_ns(&self) -> Option<u64> {
+        self.tick.map(|tick| tick.as_nanos() as u64)
+    }
+
+    /// Returns the options of a loop for its starts.
+    pub(crate) fn loop_options(&self) -> Options {
+        let default = Options {
+            pacing: self.timer,
+            ..Options::default()
+        };
+        match self.tick_ns() {
+            None => default,
+            Some(tick_ns) => Options {
+                pacing: Timer::Quantum,
+                tick_ns,
+                ..default
+            },
+        }
     }
 
     /// Returns the time that open heartbeats need at the end.

@@ -1,5 +1,6 @@
 //! Checks of the settings against the load, before a daemon is launched or a user connects.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use load::net::sources;
@@ -9,7 +10,7 @@ use measure::units;
 use crate::conversation::Conversation;
 use crate::protocol::transport::Kind;
 use crate::roles::BYTES_PER_PAIR;
-use crate::settings::{Mode, Protocol, Settings, is_closed};
+use crate::settings::{Mode, Protocol, Settings, Timer, is_closed};
 
 /// Maximum number of users.
 const MAX_USERS: u64 = 10_000_000;
@@ -17,6 +18,8 @@ const MAX_USERS: u64 = 10_000_000;
 const MAX_PAIRS: u64 = 500_000_000;
 /// Maximum timeout: the largest value of a histogram.
 const MAX_TIMEOUT: Duration = Duration::from_secs(3600);
+/// The intervals at which starts may be served together: shorter ones save nothing.
+const TICKS: RangeInclusive<Duration> = Duration::from_micros(100)..=Duration::from_secs(1);
 /// Maximum number of heartbeats per second of all users.
 const MAX_RATE: f64 = 10_000_000.0;
 /// Maximum number of bytes added to a state.
@@ -32,6 +35,7 @@ impl Settings {
         settings.validate_population()?;
         settings.validate_disturbances()?;
         settings.validate_times()?;
+        settings.validate_tick(is_closed(plan))?;
         validate_groups(plan)?;
         if settings.mode == Mode::Sdk {
             settings.validate_sdk()?;
@@ -117,6 +121,21 @@ impl Settings {
             return Err(Invalid::setting("heartbeats_per_sec", problem));
         }
         Ok(())
+    }
+
+    fn validate_tick(&self, is_closed: bool) -> Result<(), Invalid> {
+        let problem = match self.tick {
+            None => return Ok(()),
+            Some(_) if is_closed => {
+                "is for heartbeats that are due at a time, and the loop is closed: leave it out"
+            }
+            Some(_) if self.timer != Timer::Precise => {
+                "is a way to wait for the next start, as --timer is: leave out one of the two"
+            }
+            Some(tick) if !TICKS.contains(&tick) => "must be at least 100us and at most 1s",
+            Some(_) => return Ok(()),
+        };
+        Err(Invalid::setting("tick", problem))
     }
 
     fn validate_disturbances(&self) -> Result<(), Invalid> {

@@ -36,12 +36,13 @@ pub(super) fn raise<D: Driver>(
     let lifetime = &load.description.audit_inputs.lifetime;
     let counts_from_due = lifetime.as_ref().is_some_and(|lifetime| lifetime.from_due);
     let is_paced = load.plan.is_paced() || counts_from_due;
+    let tick_ns = load.description.audit_inputs.tick_ns;
     let mut raised: Vec<Warning> = [
         Warning::shard_late(late_ns),
         observed
             .ended_by
             .and_then(|ended_by| Warning::unfinished(operations.unfinished, ended_by)),
-        Warning::generator_late(&total.lag, responses, is_paced),
+        Warning::generator_late(&total.lag, responses, is_paced, tick_ns),
         Warning::few_samples(&load.spec.series[response.0].name, responses.len()),
         (cfg!(debug_assertions) && drove_load).then(Warning::debug_build),
         (!operations.add_up()).then(|| Warning::operations_disagree(operations.started, ended)),

@@ -14,7 +14,7 @@ use crate::pacer::{Pacer, Start, Tick};
 use crate::recorder::Recorder;
 use crate::schedule::Share;
 
-/// Interval of the timers of [`Pacing::Quantum`].
+/// Interval of the timers of [`Pacing::Quantum`], unless the options have another one.
 const QUANTUM_NS: u64 = 500_000;
 
 /// The way a loop waits for the next start of an open loop. In each mode, the delay is measured (`lag`).
@@ -34,10 +34,10 @@ pub enum Pacing {
 
 impl Pacing {
     /// Returns the latest time, in nanoseconds of any clock, at which to look for a start that is due at `due`.
-    fn wake_at(self, due: u64) -> u64 {
+    fn wake_at(self, due: u64, tick_ns: u64) -> u64 {
         match self {
             Self::Precise => due,
-            Self::Quantum => due.div_ceil(QUANTUM_NS).saturating_mul(QUANTUM_NS),
+            Self::Quantum => due.div_ceil(tick_ns).saturating_mul(tick_ns),
             Self::Spin => 0,
         }
     }
@@ -54,6 +54,9 @@ pub struct Options {
     pub sweep_ns: u64,
     /// The way to wait for the next start.
     pub pacing: Pacing,
+    /// Interval of the timers of [`Pacing::Quantum`] in nanoseconds, above 0. A driver that lets its user choose it tells
+    /// the audit ([`AuditInputs::tick_ns`](measure::result::AuditInputs::tick_ns)).
+    pub tick_ns: u64,
     /// True if an operation begins when it starts; the loop then counts it. False if it begins later, as a message
     /// does when it is published; the handler then counts it.
     pub begins_at_start: bool,
@@ -66,6 +69,7 @@ impl Default for Options {
             starts_per_turn: 64,
             sweep_ns: u64::MAX,
             pacing: Pacing::Precise,
+            tick_ns: QUANTUM_NS,
             begins_at_start: true,
         }
     }
@@ -148,7 +152,7 @@ impl<T> LoopState<T> {
                 Tick::Ready(start) => start,
                 Tick::Wait(due) => {
                     self.is_held = false;
-                    return Err(self.options.pacing.wake_at(due));
+                    return Err(self.options.pacing.wake_at(due, self.options.tick_ns));
                 }
                 Tick::Over => return Err(u64::MAX),
             };

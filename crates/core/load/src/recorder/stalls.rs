@@ -23,9 +23,11 @@ pub(super) struct StallDetector {
     promised: Option<u64>,
     /// The time of the last reading of the thread's CPU time, and that CPU time.
     cpu: (u64, u64),
-    /// The end of the last wait for events, and the last reading of the CPU time before it.
+    /// The last reading before the promise.
+    cpu_promised: u64,
+    /// The end of the last wait for events, and the last reading before it.
     woken: Option<u64>,
-    cpu_before: (u64, u64),
+    cpu_woken: u64,
     stalls: Stalls,
 }
 
@@ -34,8 +36,9 @@ impl StallDetector {
         Self {
             promised: None,
             cpu: (0, clock::thread_cpu_ns()),
+            cpu_promised: 0,
             woken: None,
-            cpu_before: (0, clock::thread_cpu_ns()),
+            cpu_woken: 0,
             stalls: Stalls::default(),
         }
     }
@@ -46,10 +49,16 @@ impl StallDetector {
         let longest = if rests { u64::MAX } else { HEARTBEAT_NS };
         let until = until.min(now.saturating_add(longest));
         self.promised = Some(until.max(now));
+        self.cpu_promised = self.read_cpu(now);
+        until
+    }
+
+    /// Returns a reading of the thread's CPU time that is recent at `now`.
+    fn read_cpu(&mut self, now: u64) -> u64 {
         if now >= self.cpu.0 + CPU_READ_NS {
             self.cpu = (now, clock::thread_cpu_ns());
         }
-        until
+        self.cpu.1
     }
 
     /// Returns the length of a stall, if there was one: the time since the promise, minus the time for which the loop
@@ -59,7 +68,7 @@ impl StallDetector {
         if late <= STALL_NS {
             return None;
         }
-        let worked = clock::thread_cpu_ns().saturating_sub(self.cpu.1);
+        let worked = clock::thread_cpu_ns().saturating_sub(self.cpu_promised);
         late.checked_sub(worked).filter(|held| *held > STALL_NS)
     }
 
@@ -67,9 +76,7 @@ impl StallDetector {
     pub(super) fn woken(&mut self, now: u64, interrupted: bool) {
         self.stalls.interrupted += u64::from(interrupted);
         self.woken = Some(now);
-        if now >= self.cpu_before.0 + CPU_READ_NS {
-            self.cpu_before = (now, clock::thread_cpu_ns());
-        }
+        self.cpu_woken = self.read_cpu(now);
     }
 
     /// Registers that the loop waits for events from `now` on. If it has worked for much less time than has passed since
@@ -82,7 +89,7 @@ impl StallDetector {
         if passed <= SHORT_NS {
             return;
         }
-        let worked = clock::thread_cpu_ns().saturating_sub(self.cpu_before.1);
+        let worked = clock::thread_cpu_ns().saturating_sub(self.cpu_woken);
         let held = passed.saturating_sub(worked);
         // A longer one is a stall, which the next turn notices.
         if (SHORT_NS..STALL_NS).contains(&held) {

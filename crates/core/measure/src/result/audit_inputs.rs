@@ -25,6 +25,9 @@ pub struct AuditInputs {
     /// The phase before the load in which connections are opened, if the plan has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub opening: Option<OpeningTime>,
+    /// Interval at which the plan has all operations start that are due, nanoseconds; absent if each starts when it is due.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tick_ns: Option<u64>,
     /// Planned seconds of load, warm-up plus measure, if only time ends the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub load_s: Option<f64>,

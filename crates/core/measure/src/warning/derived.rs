@@ -136,7 +136,9 @@ impl RunResult {
         let series = self.series.iter();
         let candidates: Option<Vec<Distribution>> =
             series.map(|series| series.distribution().ok()).collect();
-        let judge = |values: &Distribution| Warning::generator_late(&lag, values, is_paced);
+        let tick_ns = self.audit_inputs.tick_ns;
+        let judge =
+            |values: &Distribution| Warning::generator_late(&lag, values, is_paced, tick_ns);
         let candidates = candidates?;
         if candidates.is_empty() {
             return judge(&Distribution::default());

@@ -55,18 +55,21 @@ impl Warning {
     /// Compares the driver's lateness with the response time, if there is one, at every quantile shown in reports.
     ///
     /// Returns a note if fewer than five starts lie beyond the quantile, and in a closed loop, where only the first
-    /// start of each client has a due time.
+    /// start of each client has a due time. The lateness that the plan asks for, because it has operations start together
+    /// at each tick of `tick_ns`, is a note.
     pub fn generator_late(
         lag: &Distribution,
         responses: &Distribution,
         is_paced: bool,
+        tick_ns: Option<u64>,
     ) -> Option<Self> {
         let mut late = Vec::new();
         for limit in &LAG_LIMITS {
             let lag_ns = lag.quantile(limit.quantile)?;
             let response = responses.quantile(limit.quantile);
             let is_large = response.is_none_or(|all| lag_ns as f64 > limit.share * all as f64);
-            if lag_ns <= limit.limit_ns || !is_large {
+            let tolerated_ns = limit.limit_ns.saturating_add(tick_ns.unwrap_or(0));
+            if lag_ns <= tolerated_ns || !is_large {
                 continue;
             }
             // Quantiles are computed in floating point: 50 starts have five beyond their p90.
@@ -77,6 +80,11 @@ impl Warning {
                 Severity::Note
             };
             late.push((severity, lag_at(limit.name, lag_ns, response)));
+        }
+        if late.is_empty()
+            && let Some(tick_ns) = tick_ns
+        {
+            return Self::ticks(tick_ns, lag, responses);
         }
         if late.is_empty() {
             let (lag_ns, response) = (lag.quantile(0.99)?, responses.quantile(0.99)?);
@@ -93,6 +101,19 @@ impl Warning {
             format!("the driver started operations late: {}", shown.join(", ")),
             "lower the rate, give the driver its own cores, or split it (--processes)",
         ))
+    }
+}
+
+impl Warning {
+    /// Returns the note that operations started at ticks, as planned.
+    fn ticks(tick_ns: u64, lag: &Distribution, responses: &Distribution) -> Option<Self> {
+        let lag = lag_at("p50", lag.quantile(0.5)?, responses.quantile(0.5));
+        let message = format!(
+            "the driver started due operations together every {}, as the plan asks; response times include the wait: {lag}",
+            units::duration(tick_ns)
+        );
+        let hint = "leave out --tick to start each operation when it is due";
+        Some(Kind::GeneratorLate.note(message, hint))
     }
 }
 
@@ -123,7 +144,7 @@ mod tests {
     }
 
     fn late(lag: &Distribution, responses: &Distribution, is_paced: bool) -> Option<Severity> {
-        Warning::generator_late(lag, responses, is_paced).map(|warning| warning.severity)
+        Warning::generator_late(lag, responses, is_paced, None).map(|warning| warning.severity)
     }
 
     #[test]
@@ -146,7 +167,8 @@ mod tests {
             (of(8_000, 2_000, 6), of(4_000, 6_000, 6)),
             (invalid, invalid)
         );
-        let warning = Warning::generator_late(&times(11_900, 100, 400), &times(0, 9, 55), true);
+        let warning =
+            Warning::generator_late(&times(11_900, 100, 400), &times(0, 9, 55), true, None);
         assert_eq!(
             warning.unwrap().message,
             "the driver started operations late: p99.9 400 ms against a response p99.9 of 55.0 ms"
@@ -168,5 +190,18 @@ mod tests {
         // Late by less than a millisecond, and by more than a tenth.
         assert_eq!(late(&times(1_000, 0, 0), &times(1_000, 0, 0), true), note);
         assert_eq!(late(&Distribution::default(), &fast, true), None);
+    }
+
+    #[test]
+    fn a_wait_for_the_planned_tick_is_a_note_and_more_is_late() {
+        let tick = Some(5 * MS);
+        let late = |lag| Warning::generator_late(&lag, &times(0, 1_000, 6), true, tick).unwrap();
+        let noted = late(times(500, 500, 5));
+        assert_eq!(noted.severity, Severity::Note);
+        assert!(
+            noted.message.contains("together every 5.00 ms"),
+            "{noted:?}"
+        );
+        assert_eq!(late(times(0, 1_000, 7)).severity, Severity::Invalid);
     }
 }

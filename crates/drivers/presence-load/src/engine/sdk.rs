@@ -39,10 +39,7 @@ use options::SdkServer;
 /// Runs one worker's share of the load.
 pub(crate) async fn run(users: Users<'_>, worker: Worker) -> anyhow::Result<()> {
     let shared = users.shared();
-    let options = event_loop::Options {
-        pacing: shared.settings().timer,
-        ..event_loop::Options::default()
-    };
+    let options = shared.settings().loop_options();
     let loop_state = RefCell::new(LoopState::new(worker, options));
     let clients = users.part().users() as usize;
     let sdk = Sdk {

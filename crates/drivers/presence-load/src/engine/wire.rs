@@ -46,8 +46,7 @@ pub(crate) fn run(users: Users<'_>, worker: Worker) -> anyhow::Result<()> {
     let options = Options {
         read_buffer: READ_BUFFER,
         sweep_ns: (timeout_ns / 8).clamp(MIN_SWEEP_NS, MAX_SWEEP_NS),
-        pacing: settings.timer,
-        ..Options::default()
+        ..settings.loop_options()
     };
     let wire = Wire::new(users, &worker);
     event_loop::run(wire, Context::new(worker, options)?)

@@ -5,6 +5,7 @@
 mod audited;
 mod calibration;
 mod calls;
+mod comparison;
 mod conversation;
 mod divided;
 mod faults;

@@ -4,7 +4,7 @@ use harness_testing::processes::{send, wait_until};
 use nix::sys::signal::Signal;
 
 use crate::server::{Script, Server, Wrong};
-use crate::support::{audited, call};
+use crate::support::{audited, call, run};
 
 const MODES: [&str; 2] = ["protocol", "sdk"];
 /// Eight users leave or are cut within the time of the load.
@@ -35,6 +35,24 @@ fn the_same_seed_makes_the_same_load_in_both_modes() {
         });
         assert_eq!(counts[0], counts[1], "{seed}");
         assert_eq!(counts[0][0] + counts[0][1], 8, "{counts:?}");
+    }
+}
+
+#[test]
+fn heartbeats_of_a_tick_start_together_and_their_wait_is_lag_in_both_modes() {
+    for mode in MODES {
+        let run = run(&["--mode", mode, "--tick", "100ms"]);
+        let mean_ms = |series: &serde_json::Value| series["mean_ns"].as_f64().unwrap() / 1e6;
+        let series = |name| mean_ms(run.result.series(name).unwrap());
+        let (lag, service) = (mean_ms(&run.result["lag"]), series("service"));
+        // 60 heartbeats, due evenly over the 100 ms of each tick.
+        assert!(lag > 40.0, "{mode}: {lag}");
+        let response = series("heartbeat");
+        assert!(
+            (response - lag - service).abs() < 10.0,
+            "{mode}: {response}, {lag}, {service}"
+        );
+        assert!(run.result.warning("GeneratorLate").is_some(), "{mode}");
     }
 }
 

@@ -1,48 +1,60 @@
 //! JSON texts: the entries of objects, compact copies, strings and numbers.
 
 use std::borrow::Cow;
-use std::fmt;
 
-use serde::de::{Deserializer as _, MapAccess, Visitor};
-use serde_json::value::RawValue;
-
-/// The entries of an object, in their order. A key may occur more than once; the last one counts.
+/// The entries of an object, in their order. A key is written without its quotes and with as few escapes as possible. It
+/// may occur more than once; the last one counts.
 pub(crate) type Entries<'a> = Vec<(Cow<'a, str>, &'a str)>;
 
 /// Levels of arrays and objects that a state may have. Parsers with a limit (`serde_json`: 128) must be able to read
 /// the events that contain it.
 pub(crate) const MAX_DEPTH: usize = 100;
 
-/// Splits an object into its entries. Returns `None` if the text is not one JSON object.
+/// Splits an object into its entries. The text consists of valid JSON values, separated by commas. Returns `None` if it is
+/// not one object.
 pub(crate) fn entries(text: &str) -> Option<Entries<'_>> {
-    let mut deserializer = serde_json::Deserializer::from_str(text);
-    let entries = deserializer.deserialize_map(EntriesVisitor).ok()?;
-    deserializer.end().ok()?;
-    Some(entries)
+    let text = text.trim_ascii();
+    let bytes = text.as_bytes();
+    if bytes.first() != Some(&b'{') {
+        return None;
+    }
+    let mut entries = Vec::new();
+    let mut at = skip_space(bytes, 1);
+    while bytes.get(at) == Some(&b'"') {
+        let key_end = string_end(bytes, at);
+        let colon = skip_space(bytes, key_end);
+        let value = skip_space(bytes, colon + 1);
+        let end = value_end(bytes, value);
+        let key = plain_key(text.get(at..key_end)?)?;
+        entries.push((key, text.get(value..end)?.trim_ascii_end()));
+        at = match bytes.get(end) {
+            Some(b',') => skip_space(bytes, end + 1),
+            _ => end,
+        };
+    }
+    // The brace that ends the object ends the text.
+    (at + 1 == bytes.len()).then_some(entries)
 }
 
-struct EntriesVisitor;
-
-impl<'de> Visitor<'de> for EntriesVisitor {
-    type Value = Entries<'de>;
-
-    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("an object")
+/// Returns a key as it stands in [`Entries`].
+fn plain_key(json: &str) -> Option<Cow<'_, str>> {
+    let without_quotes = |json: &str| 1..json.len() - 1;
+    if !json.contains('\\') {
+        return json.get(without_quotes(json)).map(Cow::Borrowed);
     }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Entries<'de>, A::Error> {
-        let mut entries = Vec::new();
-        while let Some(Key(key)) = map.next_key()? {
-            let value: &RawValue = map.next_value()?;
-            entries.push((key, value.get()));
-        }
-        Ok(entries)
-    }
+    let json = quoted(&parse_string(json)?);
+    Some(Cow::Owned(json[without_quotes(&json)].to_owned()))
 }
 
-/// A key that is borrowed if it has no escapes; `Cow` itself is always copied.
-#[derive(serde::Deserialize)]
-struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
+/// Returns the index of the first byte from `start` on that is not white space.
+fn skip_space(bytes: &[u8], start: usize) -> usize {
+    let rest = bytes.get(start..).unwrap_or_default();
+    start
+        + rest
+            .iter()
+            .take_while(|byte| byte.is_ascii_whitespace())
+            .count()
+}
 
 /// Appends a valid JSON value without white space between its tokens. Numbers and strings stay as they were written.
 /// Returns false if it is nested deeper than [`MAX_DEPTH`].
@@ -88,7 +100,7 @@ pub(crate) fn string_end(bytes: &[u8], start: usize) -> usize {
     bytes.len()
 }
 
-/// Returns the index after a value of compact JSON that begins at `start`.
+/// Returns the index after a value that begins at `start`, in an array or object, and after the white space behind it.
 pub(crate) fn value_end(bytes: &[u8], start: usize) -> usize {
     let (mut depth, mut at) = (0, start);
     while at < bytes.len() {
@@ -139,13 +151,13 @@ mod tests {
             "[]",
             "1",
             "null",
-            "{} {}",
-            "{",
-            r#"{"a":}"#,
-            r#"{"a":1}x"#,
+            "{},{}",
+            r#"{"a":1},{}"#,
+            r#"{"a":1} , 2"#,
         ] {
             assert!(entries(text).is_none(), "{text}");
         }
+        assert_eq!(entries(" { } ").unwrap(), []);
         let found = entries(r#" {"a":1.50, "\u0061" : [ 1 ], "b":"x"} "#).unwrap();
         let expected = [("a", "1.50"), ("a", "[ 1 ]"), ("b", "\"x\"")];
         assert_eq!(found.len(), 3);

@@ -1,9 +1,8 @@
 //! The state of a member: JSON text, and the merge of patches into it.
 
-use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::mem;
 
-use super::json::{Entries, push_compact, quoted, string_end, value_end};
+use super::json::{Entries, push_compact, string_end, value_end};
 
 /// The state of a member: a compact JSON object whose keys are distinct and written with as few escapes as possible.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,54 +33,63 @@ impl State {
     /// Returns the state with the patch merged at the top level, or `None` if that changes no value. Values are compared
     /// as text without white space, so `1.0` differs from `1`.
     pub(crate) fn merged(&self, patch: Entries<'_>) -> Result<Option<Self>, TooDeep> {
-        let mut patch = patched(patch)?;
-        let mut merged = String::with_capacity(self.0.len() + 64);
-        let mut is_changed = false;
+        let mut patch = distinct(patch);
+        // Most patches change values to others of the same length.
+        let mut merged = String::with_capacity(self.0.len());
+        let (mut is_changed, mut is_flat) = (false, true);
         merged.push('{');
         self.for_each_entry(|key, value| {
-            let new = patch.remove(key);
-            is_changed |= new.as_deref().is_some_and(|new| new != value);
-            push_entry(key, new.as_deref().unwrap_or(value), &mut merged);
+            push_key(key, &mut merged);
+            match patch.binary_search_by(|(each, _)| each.as_ref().cmp(key)) {
+                Ok(index) => {
+                    let start = merged.len();
+                    // No value is empty, so an empty one has been merged.
+                    is_flat &= push_compact(mem::take(&mut patch[index].1), &mut merged);
+                    is_changed |= merged[start..] != *value;
+                }
+                Err(_) => merged.push_str(value),
+            }
         });
-        is_changed |= !patch.is_empty();
-        for (key, value) in &patch {
-            push_entry(key, value, &mut merged);
+        for (key, value) in patch.iter().filter(|(_, value)| !value.is_empty()) {
+            push_key(key, &mut merged);
+            is_flat &= push_compact(value, &mut merged);
+            is_changed = true;
         }
         merged.push('}');
+        if !is_flat {
+            return Err(TooDeep);
+        }
         Ok(is_changed.then(|| Self(merged.into_boxed_str())))
     }
 
+    /// Visits the entries. The keys are those of [`Entries`].
     fn for_each_entry<'a>(&'a self, mut visit: impl FnMut(&'a str, &'a str)) {
         let bytes = self.0.as_bytes();
         let mut at = 1;
         while at < bytes.len() && bytes[at] == b'"' {
             let key_end = string_end(bytes, at);
             let value_end = value_end(bytes, key_end + 1);
-            visit(&self.0[at..key_end], &self.0[key_end + 1..value_end]);
+            visit(
+                &self.0[at + 1..key_end - 1],
+                &self.0[key_end + 1..value_end],
+            );
             at = value_end + 1;
         }
     }
 }
 
-fn push_entry(key: &str, value: &str, target: &mut String) {
-    if target.len() > 1 {
-        target.push(',');
-    }
+fn push_key(key: &str, target: &mut String) {
+    target.push_str(if target.len() > 1 { ",\"" } else { "\"" });
     target.push_str(key);
-    target.push(':');
-    target.push_str(value);
+    target.push_str("\":");
 }
 
-/// Returns the entries of a patch as they stand in a state; of equal keys, the last one counts.
-fn patched(entries: Entries<'_>) -> Result<BTreeMap<Box<str>, Box<str>>, TooDeep> {
-    let compact = |(key, value): (Cow<'_, str>, &str)| {
-        let mut compact = String::with_capacity(value.len());
-        let is_flat = push_compact(value, &mut compact);
-        is_flat
-            .then(|| (quoted(&key), compact.into_boxed_str()))
-            .ok_or(TooDeep)
-    };
-    entries.into_iter().map(compact).collect()
+/// Sorts the entries of a patch by their keys; of equal keys, the last one counts.
+fn distinct(mut entries: Entries<'_>) -> Entries<'_> {
+    entries.reverse();
+    entries.sort_by(|(first, _), (second, _)| first.cmp(second));
+    entries.dedup_by(|(second, _), (first, _)| second == first);
+    entries
 }
 
 #[cfg(test)]

@@ -151,20 +151,23 @@ fn a_load_that_is_brought_forward_moves_the_phases_of_the_loop() {
 
 #[test]
 fn a_loop_wakes_when_its_pacing_says() {
-    let wakes = |pacing| {
+    let wakes = |pacing, tick_ns| {
         let schedule = Schedule::spread(3, Duration::from_millis(1), Share::ALL);
         let (worker, _run) = Run::new(schedule, 0, 1, 0);
         let options = Options {
             pacing,
+            tick_ns,
             ..Options::default()
         };
         let mut state = LoopState::<()>::new(worker, options);
         starts(&mut state, 0);
         state.next_start()
     };
-    assert_eq!(wakes(Pacing::Precise), Err(333_333));
-    assert_eq!(wakes(Pacing::Quantum), Err(500_000));
-    assert_eq!(wakes(Pacing::Spin), Err(0));
+    let usual = Options::default().tick_ns;
+    assert_eq!(wakes(Pacing::Precise, usual), Err(333_333));
+    assert_eq!(wakes(Pacing::Quantum, usual), Err(500_000));
+    assert_eq!(wakes(Pacing::Quantum, 5 * MS), Err(5 * MS));
+    assert_eq!(wakes(Pacing::Spin, usual), Err(0));
 }
 
 #[test]

@@ -72,7 +72,7 @@ fn a_run_with_open_operations_or_a_dead_daemon_did_not_sustain_its_level() {
         let mut late = Distribution::default();
         (0..1_000).for_each(|_| late.record(2_000_000));
         run.warnings = vec![
-            Warning::generator_late(&late, &Distribution::default(), true).unwrap(),
+            Warning::generator_late(&late, &Distribution::default(), true, None).unwrap(),
             Warning::daemon_died("SIGSEGV", "out of luck"),
         ];
         run.verdict = verdict(&run.warnings);
