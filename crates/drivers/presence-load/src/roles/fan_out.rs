@@ -184,13 +184,13 @@ impl<S: Senders> PushAudit<S> {
 
     /// Returns what a receiver has got of a sender.
     fn pair(&mut self, receiver: u32, sender: u32) -> &mut Pair {
-        let index = self.pair_index(receiver, sender);
-        &mut self.pairs[index]
+        let first = self.senders.of(receiver).start;
+        &mut self.pairs[receiver as usize * self.width + (sender - first) as usize]
     }
 
-    fn pair_index(&self, receiver: u32, sender: u32) -> usize {
-        let first = self.senders.of(receiver).start;
-        receiver as usize * self.width + (sender - first) as usize
+    /// Returns the senders of a receiver, each with the index of the pair.
+    fn pairs_of(&self, receiver: u32) -> impl Iterator<Item = (usize, u32)> + use<S> {
+        (receiver as usize * self.width..).zip(self.senders.of(receiver))
     }
 
     /// Returns true if a receiver must get what one of its senders sends.
@@ -221,9 +221,9 @@ impl<S: Senders> PushAudit<S> {
             return;
         }
         self.is_member[receiver as usize] = true;
-        for sender in self.senders.of(receiver) {
+        for (pair, sender) in self.pairs_of(receiver) {
             let last = self.senders.last(sender);
-            *self.pair(receiver, sender) = Pair {
+            self.pairs[pair] = Pair {
                 window: Window::after(last),
                 base: last,
             };
@@ -321,9 +321,9 @@ impl<S: Senders> PushAudit<S> {
         }
     }
 
-    /// Returns the messages of a sender that were answered and that a receiver should still see.
-    fn unseen(&self, receiver: u32, sender: u32, users: &[User]) -> u64 {
-        let last = self.pairs[self.pair_index(receiver, sender)].window.last;
+    /// Returns the messages of a sender that were answered and that the receiver of a pair should still see.
+    fn unseen(&self, pair: usize, sender: u32, users: &[User]) -> u64 {
+        let last = self.pairs[pair].window.last;
         let unseen = last + 1..=self.senders.answered(sender, users);
         let unseen = unseen.filter(|number| !self.excused.contains(&(sender, *number)));
         unseen.count() as u64
@@ -348,8 +348,8 @@ impl<S: Senders> PushAudit<S> {
         let size = self.part.population.users_per_room as u32;
         (room * size..(room + 1) * size).all(|receiver| {
             !self.is_counted(receiver, users)
-                || self.senders.of(receiver).all(|sender| {
-                    !self.is_for(receiver, sender) || self.unseen(receiver, sender, users) == 0
+                || self.pairs_of(receiver).all(|(pair, sender)| {
+                    !self.is_for(receiver, sender) || self.unseen(pair, sender, users) == 0
                 })
         })
     }
@@ -357,9 +357,11 @@ impl<S: Senders> PushAudit<S> {
     fn leave(&mut self, receiver: u32) {
         self.take_excused();
         if self.to.is_some() && self.is_member[receiver as usize] && !self.has_finished {
-            let senders = self.senders.of(receiver);
-            let missing = senders.map(|sender| self.pair(receiver, sender).window.missing());
-            let missing: u64 = missing.map(u64::from).sum();
+            let missing = self.pairs_of(receiver).map(|(pair, _)| {
+                let missing = self.pairs[pair].window.missing();
+                u64::from(missing)
+            });
+            let missing: u64 = missing.sum();
             self.counts.add(count::LOST, missing);
         }
         self.end(receiver);
@@ -371,10 +373,10 @@ impl<S: Senders> PushAudit<S> {
             if !self.is_counted(receiver, users) {
                 continue;
             }
-            for sender in self.senders.of(receiver) {
+            for (pair, sender) in self.pairs_of(receiver) {
                 if self.is_for(receiver, sender) {
-                    let unseen = self.unseen(receiver, sender, users);
-                    let missing = self.pair(receiver, sender).window.missing();
+                    let unseen = self.unseen(pair, sender, users);
+                    let missing = self.pairs[pair].window.missing();
                     self.counts.add(count::LOST, unseen + u64::from(missing));
                 }
             }
