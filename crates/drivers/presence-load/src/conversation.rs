@@ -11,7 +11,7 @@ mod pointer;
 mod step;
 
 pub(crate) use message::{ServerMessage, read};
-use pointer::{Pointer, find, text};
+pub(crate) use pointer::{Pointer, find, text};
 pub(crate) use step::{Answer, Step};
 
 /// The indexes of a user's own values. Captured values follow.

@@ -28,6 +28,7 @@ use crate::spec::{HEARTBEAT, PROPAGATION, SERVICE};
 use audit::Audit;
 pub use audit::AuditedRoom;
 use churn::Churn;
+pub use fan_out::ChatRoom;
 use fan_out::FanOut;
 pub(crate) use memberships::{ConnectionEnd, JoinAnswer};
 use pace::ClosedLoop;

@@ -4,6 +4,8 @@
 //! its room there are three words: a [`Window`] of the numbers that arrived, and the number behind which the receiver must
 //! get all. A message that was answered must reach each receiver; one that failed may.
 
+mod room;
+
 use std::collections::{HashSet, VecDeque};
 use std::rc::Rc;
 
@@ -14,6 +16,8 @@ use super::population::Part;
 use super::user::User;
 use crate::outcome::count;
 use crate::settings::Receivers;
+
+pub use room::ChatRoom;
 
 /// The counters of pushes.
 pub(super) const COUNTERS: [Counter; 7] = [
