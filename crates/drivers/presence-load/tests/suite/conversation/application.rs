@@ -7,11 +7,12 @@ use std::io::Write as _;
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::{Arc, Mutex};
 
-use harness_testing::peer;
 use serde_json::{Value, json};
 use tungstenite::protocol::frame::Frame;
 use tungstenite::protocol::frame::coding::{Data, OpCode};
 use tungstenite::{Message, accept};
+
+use crate::support::start_server;
 
 /// The errors of messages: not answered; answered with `false`, twice, besides an unknown number, or in a binary frame; after
 /// an event that nobody waits for, or a ping; and the ends of a connection: with a close frame, a packet of Socket.IO or of
@@ -85,12 +86,11 @@ struct Member {
 
 impl Application {
     pub(super) fn start(script: Script) -> Self {
-        let state = Arc::new(Mutex::new(State {
+        let state = State {
             script,
             ..State::default()
-        }));
-        let shared = Arc::clone(&state);
-        let address = peer::serve(move |stream| serve(stream, &shared));
+        };
+        let (address, state) = start_server(state, serve);
         Self { address, state }
     }
 
