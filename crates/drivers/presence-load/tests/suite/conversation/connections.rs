@@ -79,7 +79,7 @@ fn a_server_that_closes_in_the_handshake_is_named() {
     }
     for (closes, word) in [
         ("accepted", "as a WebSocket server"),
-        ("upgraded", "the server closed the connection"),
+        ("upgraded", "driver.conversation.steps[0]"),
     ] {
         let application = Application::start(Script {
             closes: Some(closes),
