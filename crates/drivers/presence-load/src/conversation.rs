@@ -16,7 +16,7 @@ mod step;
 
 pub(crate) use access::UserAccess;
 pub(crate) use message::{ServerMessage, read, socket_id, split_attachments};
-use pointer::{Pointer, find, text};
+pub(crate) use pointer::{Pointer, find, text};
 pub(crate) use scenario::Progress;
 use scenario::{Choice, fields, scenarios};
 pub(crate) use step::{Answer, Step};

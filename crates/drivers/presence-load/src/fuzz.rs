@@ -1,7 +1,11 @@
-//! Fuzz targets: the frames, responses, packets and events of presence servers.
+//! Fuzz targets: the frames, responses, packets and events of servers, and their messages against a conversation.
 
-use serde_json::Value;
+use std::sync::LazyLock;
 
+use serde_json::{Value, json};
+use traffic::Values;
+
+use crate::conversation::{Conversation, Pointer, ServerMessage, find, read, text as text_of};
 use crate::protocol::json::Scanner;
 use crate::protocol::packet::{SocketPacket, skip_arguments, split_event};
 use crate::protocol::presence::Incoming;
@@ -13,8 +17,10 @@ type Target = (&'static str, fn(&[u8]));
 
 /// The targets of this crate.
 pub const TARGETS: &[Target] = &[
+    ("conversation", conversation),
     ("json", json),
     ("packet", packet),
+    ("pointer", pointer),
     ("transport", transport),
     ("websocket", websocket),
 ];
@@ -107,6 +113,97 @@ pub fn packet(input: &[u8]) {
         && let Ok(value) = serde_json::from_str::<Value>(packet.data)
     {
         assert_eq!(value.get(0).and_then(Value::as_str), name.as_deref());
+    }
+}
+
+/// A description that points into acknowledgements, events and pushes.
+static DESCRIPTION: LazyLock<Conversation> = LazyLock::new(|| {
+    let expect = json!({ "pointer": "/0/ok", "is": { "n": "{id}", "deep": [true, "{{user}}"] } });
+    let expect_event = json!({ "event": "b", "pointer": "/0" });
+    let settings = json!({ "conversation": {
+        "fan_out": { "event": "a", "sender": "/0/user", "number": "/0/n", "to": "room" },
+        "steps": [
+            { "emit": "a", "data": ["{id}"], "ack": true, "expect": expect, "capture": ["json:/0/t as t"] },
+            { "emit": "b", "expect": expect_event, "capture": ["json:/0/1 as u", "regex:x(.)y as v"] },
+        ],
+    }});
+    let settings = serde_json::from_value(settings).expect("the settings are valid");
+    let prepared = Conversation::new(&settings, 1).expect("the conversation is valid");
+    prepared.expect("there is one")
+});
+
+/// A message of a server is held against a description without harm, and the origin of a push is the one that serde_json finds.
+pub fn conversation(input: &[u8]) {
+    let Ok(message) = str::from_utf8(input) else {
+        return;
+    };
+    let _ = read(message, "/admin");
+    let answer = match read(message, "") {
+        Ok(ServerMessage::Event(_, event)) => event,
+        Ok(ServerMessage::Ack(_, arguments)) => arguments,
+        _ => return,
+    };
+    let mut values = vec![None; DESCRIPTION.values];
+    for step in &DESCRIPTION.steps {
+        let _ = step.fits(answer, Values::from_number(1));
+        let _ = step.capture(answer, &mut values);
+    }
+    let rule = DESCRIPTION.fan_out.as_ref().expect("it has a rule");
+    let _ = rule.origin(answer);
+    let Ok(parsed) = serde_json::from_str::<Value>(answer) else {
+        return;
+    };
+    let argument = |name: &str| {
+        let value = parsed.get(1)?.get(name)?;
+        Some(
+            value
+                .as_str()
+                .map_or_else(|| value.to_string(), str::to_owned),
+        )
+    };
+    let number = argument("n").and_then(|number| number.parse().ok());
+    // Written again, each name is there once.
+    let again = parsed.to_string();
+    let origin = rule.origin(&again).expect("it is JSON");
+    let origin = origin.map(|(sender, number)| (sender.into_owned(), number));
+    assert_eq!(origin, argument("user").zip(number));
+}
+
+/// Two pointers find what serde_json finds: the input is a line for each, and JSON behind them.
+pub fn pointer(input: &[u8]) {
+    let parts = str::from_utf8(input).ok().and_then(|input| {
+        let (first, rest) = input.split_once('\n')?;
+        let (second, json) = rest.split_once('\n')?;
+        Some((first, second, json))
+    });
+    let Some((first, second, json)) = parts else {
+        return;
+    };
+    let [Ok(a), Ok(b)] = [first, second].map(|text| Pointer::parse("pointer", text)) else {
+        return;
+    };
+    for found in find(json, [&a, &b]).into_iter().flatten().flatten() {
+        let _ = text_of(found);
+    }
+    let Ok(parsed) = serde_json::from_str::<Value>(json) else {
+        return;
+    };
+    // Written again, each name is there once.
+    let again = parsed.to_string();
+    let found = find(&again, [&a, &b]).expect("it is JSON");
+    for (pointer, found) in [first, second].into_iter().zip(found) {
+        let found = found.map(|found| serde_json::from_str(found).expect("it is JSON"));
+        assert_eq!(
+            found.as_ref(),
+            parsed.pointer(pointer),
+            "{pointer} in {again}"
+        );
+    }
+    if let Value::Array(arguments) = &parsed {
+        let event = Value::from_iter([&[Value::from("name")], &arguments[..]].concat()).to_string();
+        let [behind] = find(&event, [&a.behind_name()]).expect("it is JSON");
+        let behind = behind.map(|behind| serde_json::from_str(behind).expect("it is JSON"));
+        assert_eq!(behind.as_ref(), parsed.pointer(first), "{first} in {event}");
     }
 }
 

@@ -21,7 +21,7 @@ mod summary;
 mod validate;
 
 pub use driver::PresenceLoad;
-pub use roles::AuditedRoom;
+pub use roles::{AuditedRoom, ChatRoom};
 pub use settings::{Mode, Settings};
 
 /// Runs the program; `version` is what `--version` prints. It is compiled here, and not in the program, so that generic

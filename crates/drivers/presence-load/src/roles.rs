@@ -29,6 +29,7 @@ use crate::spec::{HEARTBEAT, PROPAGATION, SERVICE};
 use audit::Audit;
 pub use audit::AuditedRoom;
 use churn::Churn;
+pub use fan_out::ChatRoom;
 use fan_out::Pushes;
 pub(crate) use fan_out::{BYTES_PER_PAIR, Everybody, SenderNames};
 pub(crate) use memberships::{ConnectionEnd, JoinAnswer};

@@ -7,6 +7,7 @@
 //! One serves nothing itself: the front, through which clients of HTTP reach a streaming daemon.
 
 mod connections;
+mod echo;
 mod fdpass;
 mod front;
 mod http;
@@ -60,6 +61,14 @@ impl Peer {
     /// The address cannot be listened on.
     pub fn presence(address: SocketAddr) -> io::Result<Self> {
         Self::with(Listener::tcp(address)?, presence::Presence::default())
+    }
+
+    /// Listens for WebSocket clients, whose messages are answered with themselves.
+    ///
+    /// # Errors
+    /// The address cannot be listened on.
+    pub fn echo(address: SocketAddr) -> io::Result<Self> {
+        Self::with(Listener::tcp(address)?, echo::Echo::default())
     }
 
     /// Listens for clients of the issue daemon.

@@ -35,6 +35,8 @@ enum Protocol {
     Http(Address),
     /// Serve presence rooms over Socket.IO, on WebSocket only
     Presence(Address),
+    /// Answer each message on WebSocket with itself
+    Echo(Address),
     /// Serve the protocol of the issue daemon, over a list of issues in memory
     Issue(Socket),
     /// Serve as a streaming daemon that sends each stream at once
@@ -122,6 +124,7 @@ impl Protocol {
         match self {
             Self::Http(address) => on(address, Peer::http(address.listen)),
             Self::Presence(address) => on(address, Peer::presence(address.listen)),
+            Self::Echo(address) => on(address, Peer::echo(address.listen)),
             Self::Amqp { address, mode } => on(address, Peer::amqp(address.listen, *mode)),
             Self::Issue(socket) => at(socket, Peer::issue(&socket.socket)),
             Self::Front { address, socket } => {

@@ -109,7 +109,7 @@ impl<'a> Client<'a> {
         };
         client
             .open(kind)
-            .map_err(|error| wrong(server, no_session(&error, is_plain)))?;
+            .map_err(|error| wrong(server, no_session(&error, server, is_plain)))?;
         Ok(client)
     }
 
@@ -456,7 +456,14 @@ const UNKNOWN_NAMESPACE: &str = "Invalid namespace";
 const REFUSALS: [&str; 2] = ["Status(401)", "Status(403)"];
 
 /// Describes why no session could be opened, with the remedy.
-fn no_session(error: &anyhow::Error, is_plain: bool) -> String {
+fn no_session(error: &anyhow::Error, server: &Server, is_plain: bool) -> String {
+    // A server without TLS may close the connection without a word.
+    let schemes = match (&server.tls, is_plain) {
+        (Some(_), true) => "ws:// if it does not use TLS",
+        (Some(_), false) => "http:// if it does not use TLS",
+        (None, true) => "wss:// if it uses TLS",
+        (None, false) => "https:// if it uses TLS",
+    };
     let io = error.root_cause().downcast_ref::<io::Error>();
     let (problem, remedy) = match io.filter(|io| tls_error(io).is_some()) {
         Some(io) => (
@@ -482,11 +489,15 @@ fn no_session(error: &anyhow::Error, is_plain: bool) -> String {
         }
         _ if is_plain => (
             format!("does not answer as a WebSocket server ({error:#})"),
-            "give the URL of one, with its path, and wss:// if it uses TLS, what it asks for with driver.headers and driver.subprotocols, or set driver.conversation.protocol = \"socket.io\"",
+            &*format!(
+                "give the URL of one, with its path, and {schemes}, what it asks for with driver.headers and driver.subprotocols, or set driver.conversation.protocol = \"socket.io\""
+            ),
         ),
         _ => (
             format!("does not answer as a Socket.IO server ({error:#})"),
-            "give the URL of one, with its path if that is not /socket.io/, https:// if it uses TLS, and the --transport that it serves",
+            &*format!(
+                "give the URL of one, with its path if that is not /socket.io/, {schemes}, and the --transport that it serves"
+            ),
         ),
     };
     format!("{problem}: {remedy}")

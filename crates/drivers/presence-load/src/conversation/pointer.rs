@@ -27,7 +27,9 @@ impl Pointer {
         let segments = match text.strip_prefix('/') {
             Some(rest) => rest.split('/').map(|key| {
                 let key = key.replace("~1", "/").replace("~0", "~");
+                // RFC 6901 has no index with a sign or leading zeros.
                 let index = key.parse().ok();
+                let index = index.filter(|index: &usize| index.to_string() == key);
                 Segment { key, index }
             }),
             None => {
@@ -40,9 +42,9 @@ impl Pointer {
     }
 
     /// Returns the same pointer for an array in which the name of an event comes before the arguments.
-    pub(super) fn behind_name(mut self) -> Self {
+    pub(crate) fn behind_name(mut self) -> Self {
         for segment in self.0.iter_mut().take(1) {
-            segment.index = segment.index.map(|index| index + 1);
+            segment.index = segment.index.and_then(|index| index.checked_add(1));
         }
         self
     }
@@ -146,6 +148,9 @@ mod tests {
             "/0/0",
             "/1/in/2",
             "/1/in",
+            "/01",
+            "/+1",
+            "/1/in/-",
         ];
         for first in pointers {
             for second in pointers {

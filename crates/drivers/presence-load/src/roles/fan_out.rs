@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 mod everybody;
 mod names;
+mod room;
 mod senders;
 
 use measure::counters::{Counter, Counters};
@@ -24,6 +25,7 @@ use crate::settings::Receivers;
 use everybody::AllSenders;
 pub(crate) use everybody::Everybody;
 pub(crate) use names::SenderNames;
+pub use room::ChatRoom;
 use senders::{RoomSenders, Senders};
 
 /// The counters of pushes.

@@ -149,6 +149,36 @@ fn messages_that_are_not_answered_well_fail_and_their_pushes_are_not_lost() {
 }
 
 #[test]
+fn unexpected_messages_have_a_counter_each_and_a_ping_is_answered() {
+    let faults = &[
+        ("twice", 10),
+        ("stray", 20),
+        ("news", 30),
+        ("ping", 40),
+        ("binary", 50),
+    ];
+    let application = Application::start(Script {
+        faults,
+        ..Script::default()
+    });
+    let plan = plan(&[FAN_OUT, JOIN, MESSAGES]);
+    let run = call(&application.url(), &plan, &[]).run();
+    accounted(&run, &[]);
+    run.result.counts(&[
+        ("duplicate_acks", 1),
+        ("unknown_acks", 1),
+        // The event, and the binary message.
+        ("ignored", 2),
+        ("connections_lost", 0),
+    ]);
+    // An answer in a binary frame is none.
+    assert_eq!(run.result.error_kinds(), ["answer_timeout"]);
+    assert_eq!(run.result.operations("ok"), 59);
+    let received = application.received();
+    assert_eq!(received.iter().filter(|it| *it == "pong").count(), 1);
+}
+
+#[test]
 fn the_plan_of_the_chat_accounts_for_every_push_of_the_tutorial_s_server() {
     let Some(prepared) = prepared("node-chat", "socket.io") else {
         return;
@@ -157,8 +187,8 @@ fn the_plan_of_the_chat_accounts_for_every_push_of_the_tutorial_s_server() {
         env!("CARGO_MANIFEST_DIR"),
         "/../../../configs/presence/chat.toml"
     );
-    let small = ["--rooms", "4", "--duration", "500ms", "--ramp-up", "200ms"];
-    let run = |daemon: &Daemon, arguments: &[&str]| {
+    let small = ["--duration", "500ms", "--ramp-up", "200ms"];
+    let of_plan = |daemon: &Daemon, arguments: &[&str]| {
         Program::new(env!("CARGO_BIN_EXE_presence-load"))
             .args(["--plan", plan])
             .args(small)
@@ -168,15 +198,35 @@ fn the_plan_of_the_chat_accounts_for_every_push_of_the_tutorial_s_server() {
     let launcher = Launcher::new().unwrap();
     let secret = [("CHAT_TOKEN", "abc")];
     let served = launcher.with(&prepared, &secret, |daemon| {
-        run(daemon, &[]).refused(2, &["unauthorized", "driver.auth"]);
+        of_plan(daemon, &[]).refused(2, &["unauthorized", "driver.auth"]);
         let auth = ["--auth", "{\"token\":\"abc\"}"];
         let unknown = [&auth[..], &["--namespace", "/none"]].concat();
-        run(daemon, &unknown).refused(2, &["Invalid namespace", "driver.namespace"]);
-        let run = run(daemon, &auth).run();
+        of_plan(daemon, &unknown).refused(2, &["Invalid namespace", "driver.namespace"]);
+        let run = of_plan(daemon, &[&auth[..], &["--rooms", "4"]].concat()).run();
         accounted(&run, &[]);
         let messages = run.result.count("messages");
         assert!(messages > 20, "{}", run.stderr);
         run.result.counts(&[("events", 50 * messages)]);
+        for transport in ["polling", "upgrade"] {
+            let few = [
+                "--transport",
+                transport,
+                "--rooms",
+                "2",
+                "--users-per-room",
+                "3",
+                "--warmup",
+                "0s",
+                "--churn",
+                "10",
+            ];
+            let run = of_plan(daemon, &[&auth[..], &few].concat()).run();
+            accounted(&run, &[]);
+            let result = &run.result;
+            let away = result.count("churn_left") + result.count("churn_cut");
+            result.counts(&[("joins", 6 + away), ("not_back", 0)]);
+            assert!(result.operations("ok") > 0 && away > 0, "{}", run.stderr);
+        }
     });
     served.unwrap();
 }

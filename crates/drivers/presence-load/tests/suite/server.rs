@@ -7,13 +7,14 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use harness_testing::peer;
 use load::clock;
 use serde_json::{Value, json};
 use tungstenite::handshake::server::{Request, Response};
 use tungstenite::protocol::frame::Frame;
 use tungstenite::protocol::frame::coding::{Data, OpCode};
 use tungstenite::{Message, accept_hdr};
+
+use crate::support::start_server;
 
 /// An error of the server, on the event, join or heartbeat with this number, counted from 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -139,12 +140,11 @@ struct Member {
 
 impl Server {
     pub(crate) fn start(script: Script) -> Self {
-        let state = Arc::new(Mutex::new(State {
+        let state = State {
             script,
             ..State::default()
-        }));
-        let shared = Arc::clone(&state);
-        let address = peer::serve(move |stream| serve(stream, &shared));
+        };
+        let (address, state) = start_server(state, serve);
         Self { address, state }
     }
 

@@ -1,5 +1,9 @@
-//! Calls of the program.
+//! Calls of the program, and the start of scripted servers.
 
+use std::net::{SocketAddr, TcpStream};
+use std::sync::{Arc, Mutex};
+
+use harness_testing::peer;
 use harness_testing::program::{CompletedRun, Program};
 
 use crate::server::{Script, Server};
@@ -12,6 +16,17 @@ const SMALL: [[&str; 2]; 5] = [
     ["--ramp-up", "0s"],
     ["--threads", "1"],
 ];
+
+/// Starts a server that calls `serve` with each connection, in a thread of its own, and with the state that all share.
+pub(crate) fn start_server<S: Send + 'static>(
+    state: S,
+    serve: fn(TcpStream, &Mutex<S>) -> Option<()>,
+) -> (SocketAddr, Arc<Mutex<S>>) {
+    let state = Arc::new(Mutex::new(state));
+    let shared = Arc::clone(&state);
+    let address = peer::serve(move |stream| serve(stream, &shared));
+    (address, state)
+}
 
 /// Returns a call of the program on a server: a small load, unless the arguments say otherwise.
 pub(crate) fn call(server: &Server, arguments: &[&str]) -> Program {

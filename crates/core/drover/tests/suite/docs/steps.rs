@@ -81,7 +81,9 @@ fn a_reader_of_the_page_describes_people() {
 #[test]
 fn a_reader_of_the_page_measures_a_chat() {
     let daemons = ["node-chat", "node-echo"];
-    let are_prepared = daemons.iter().all(|name| prepared(name, "socket.io").is_some());
+    let are_prepared = daemons
+        .iter()
+        .all(|name| prepared(name, "socket.io").is_some());
     if programs::are_built(&["presence-load"]) && are_prepared {
         assert_eq!(follow(&Page::of_book("drivers/your-own-socketio.md")), 2);
     }

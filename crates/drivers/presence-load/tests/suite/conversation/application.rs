@@ -7,12 +7,30 @@ use std::io::Write as _;
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::{Arc, Mutex};
 
-use harness_testing::peer;
 use serde_json::{Value, json};
 use tungstenite::protocol::frame::Frame;
 use tungstenite::protocol::frame::coding::{Data, OpCode};
 use tungstenite::{Message, accept};
 
+use crate::support::start_server;
+
+/// The errors of messages: not answered; answered with `false`, twice, besides an unknown number, or in a binary frame; after
+/// an event that nobody waits for, or a ping; and the ends of a connection: with a close frame, a packet of Socket.IO or of
+/// Engine.IO, only in one direction, or after a packet that is none.
+const MESSAGES: [&str; 12] = [
+    "deaf",
+    "refuse",
+    "twice",
+    "stray",
+    "binary",
+    "news",
+    "ping",
+    "close",
+    "disconnect",
+    "end",
+    "half",
+    "garble",
+];
 /// The errors of pushes.
 const PUSHES: [&str; 6] = [
     "lose",
@@ -68,12 +86,11 @@ struct Member {
 
 impl Application {
     pub(super) fn start(script: Script) -> Self {
-        let state = Arc::new(Mutex::new(State {
+        let state = State {
             script,
             ..State::default()
-        }));
-        let shared = Arc::clone(&state);
-        let address = peer::serve(move |stream| serve(stream, &shared));
+        };
+        let (address, state) = start_server(state, serve);
         Self { address, state }
     }
 
@@ -130,6 +147,8 @@ fn serve(mut stream: TcpStream, state: &Mutex<State>) -> Option<()> {
             if closes("connected") {
                 return None;
             }
+        } else if text == "3" {
+            state.lock().unwrap().received.push("pong".to_owned());
         } else if let Some(event) = text.strip_prefix("42") {
             let answered = state.lock().unwrap().event(event, connection, &mut stream);
             if answered.is_none() {
@@ -173,21 +192,30 @@ impl State {
             }
             "chat message" => {
                 self.messages += u64::from(connection > 2);
-                let fault = self.fault(connection, message, &["deaf", "refuse"]);
-                match fault {
-                    Some("deaf") => return Some(()),
+                match self.fault(connection, message, &MESSAGES) {
+                    Some("deaf") => {}
                     Some("refuse") => answer(json!([{"ok": false}])),
-                    _ => {
+                    Some("binary") => write(stream, frame(b"bytes", Data::Binary)),
+                    Some("close") => write(stream, Frame::close(None)),
+                    Some("disconnect") => send(stream, "41"),
+                    Some("end") => send(stream, "1"),
+                    Some("half") => stream.shutdown(Shutdown::Write).ok()?,
+                    Some("garble") => send(stream, "9"),
+                    fault => {
+                        match fault {
+                            Some("twice") => answer(json!([{"ok": true}])),
+                            Some("stray") => send(stream, "439999[]"),
+                            Some("news") => send(stream, r#"42["news",1]"#),
+                            Some("ping") => send(stream, "2"),
+                            _ => {}
+                        }
                         self.push(connection, &event[1]);
                         answer(json!([{"ok": true}]));
                     }
                 }
             }
             "ask" => send(stream, &format!("42{}", json!(["answer", event[1]]))),
-            "echo" if self.script.is_binary => {
-                let frame = Frame::message(b"bytes".to_vec(), OpCode::Data(Data::Binary), true);
-                write(stream, frame);
-            }
+            "echo" if self.script.is_binary => write(stream, frame(b"bytes", Data::Binary)),
             "echo" => answer(Value::from(&event[1..])),
             _ => {}
         }
@@ -264,10 +292,11 @@ impl Member {
 
 /// Sends a text frame.
 fn send(stream: &mut TcpStream, text: &str) {
-    write(
-        stream,
-        Frame::message(text.to_owned(), OpCode::Data(Data::Text), true),
-    );
+    write(stream, frame(text.as_bytes(), Data::Text));
+}
+
+fn frame(payload: &[u8], kind: Data) -> Frame {
+    Frame::message(payload.to_vec(), OpCode::Data(kind), true)
 }
 
 fn write(stream: &mut TcpStream, frame: Frame) {

@@ -1,5 +1,6 @@
 //! Connections that end, and servers that begin again.
 
+use harness_testing::peer;
 use harness_testing::processes::wait_until;
 
 use super::application::{Application, Script};
@@ -35,6 +36,33 @@ fn all_users_come_back_after_a_restart_and_nothing_is_lost_in_their_new_membersh
 }
 
 #[test]
+fn however_a_connection_ends_its_user_comes_back_and_nothing_is_lost() {
+    let faults = &[
+        ("close", 5),
+        ("disconnect", 10),
+        ("end", 15),
+        ("half", 20),
+        ("garble", 25),
+    ];
+    let script = Script {
+        faults,
+        ..Script::default()
+    };
+    let run = chat(script, &["--duration", "1s"]);
+    accounted(&run, &[]);
+    run.result.counts(&[
+        ("connections_lost", 5),
+        ("reconnects", 5),
+        ("joins", 11),
+        ("not_back", 0),
+    ]);
+    // Each had a message on the way.
+    assert_eq!(run.result.error("connection_lost"), 5);
+    assert_eq!(run.result.error("protocol_engine_packet"), 1);
+    run.result.adds_up();
+}
+
+#[test]
 fn a_server_that_closes_in_the_handshake_is_named() {
     for (closes, word) in [
         ("accepted", "as a Socket.IO server"),
@@ -48,6 +76,77 @@ fn a_server_that_closes_in_the_handshake_is_named() {
         });
         let plan = plan(&[FAN_OUT, JOIN, MESSAGES]);
         call(&application.url(), &plan, &[]).refused(2, &[word]);
+    }
+    for (closes, word) in [
+        ("accepted", "as a WebSocket server"),
+        ("upgraded", "driver.conversation.steps[0]"),
+    ] {
+        let application = Application::start(Script {
+            closes: Some(closes),
+            ..Script::default()
+        });
+        let plan = plan(&[
+            "protocol = \"websocket\"",
+            "steps = [{ text = \"a\", expect = {} }]",
+        ]);
+        call(&application.url(), &plan, &[]).refused(2, &[word]);
+    }
+}
+
+#[test]
+fn a_url_of_another_server_or_scheme_is_named_with_its_remedy() {
+    let application = Application::start(Script::default());
+    let page = peer::serve_page(|_, _| ("404 Not Found", String::new()));
+    let [chat, echo] = [
+        plan(&[FAN_OUT, JOIN, MESSAGES]),
+        plan(&[
+            "protocol = \"websocket\"",
+            "steps = [{ text = \"a\", expect = {} }]",
+        ]),
+    ];
+    let address = application.url().replace("http://", "");
+    for (url, plan, words) in [
+        (
+            address.clone(),
+            &chat,
+            &["no scheme", "did you mean http://127"][..],
+        ),
+        (
+            format!("tcp://{address}"),
+            &chat,
+            &["write http://host:port"],
+        ),
+        (
+            format!("https://{address}"),
+            &chat,
+            &["http:// if it does not use TLS"],
+        ),
+        (
+            format!("wss://127.0.0.1:{page}"),
+            &echo,
+            &["TLS", "or write http://"],
+        ),
+        (
+            format!("http://127.0.0.1:{page}"),
+            &chat,
+            &["404", "with its path if that is not /socket.io/"],
+        ),
+        (
+            format!("ws://127.0.0.1:{page}"),
+            &echo,
+            &["404", "with its path"],
+        ),
+    ] {
+        call(&url, plan, &[]).refused(2, words);
+    }
+    // Schemes and paths of the same server.
+    for url in [
+        format!("ws://{address}"),
+        format!("http://{address}/"),
+        format!("http://{address}/socket.io/"),
+    ] {
+        let run = call(&url, &chat, &["--duration", "100ms"]).run();
+        assert_eq!(run.result.operations("ok"), 12, "{url}: {}", run.stderr);
     }
 }
 

@@ -67,6 +67,26 @@ fn rows_go_into_messages_in_turn() {
 }
 
 #[test]
+fn rows_are_read_while_they_are_sent_and_not_kept() {
+    let application = Application::start(Script::default());
+    let steps = r#"steps = [{ emit = "echo", data = ["{{n}}"], ack = true }]"#;
+    let peak_kb = |count: usize| {
+        let mut rows = tempfile::Builder::new().suffix(".csv").tempfile().unwrap();
+        let row = format!("1,{}\n", "x".repeat(10_000));
+        write!(rows, "n,text\n{}", row.repeat(count)).unwrap();
+        let rows = format!("rows = {:?}", rows.path().to_str().unwrap());
+        let run = call(&application.url(), &plan(&[&rows, JOIN, steps]), &[]).run();
+        assert_eq!(run.result.operations("ok"), 60);
+        run.result["usage"]["driver"]["rss_peak_kb"]
+            .as_u64()
+            .unwrap()
+    };
+    // 20 KB and 40 MB.
+    let [few, many] = [2, 4_000].map(peak_kb);
+    assert!(many < few + 10_000, "{few} KiB, {many} KiB");
+}
+
+#[test]
 fn a_message_that_nothing_answers_is_done_when_it_is_sent() {
     let events = events(&[JOIN, r#"steps = [{ emit = "note" }]"#]);
     assert_eq!(events, ["[\"note\"]".to_owned()].into());

@@ -2,26 +2,29 @@
 
 use std::net::SocketAddr;
 
+use harness::launcher::Launcher;
+use harness_testing::daemons::prepared;
 use harness_testing::peer;
+use harness_testing::program::Program;
+use null_peer::{Delays, Peer, Serving, Stall};
 use tungstenite::{Message, accept};
 
 use super::{accounted, call, plan, plan_of};
 
-/// Starts a server that answers each message with itself, and with the one before if `swaps`.
-fn echo() -> SocketAddr {
-    peer::serve(|stream| {
-        stream.set_nodelay(true).ok()?;
-        let mut socket = accept(stream).ok()?;
-        while let Ok(message @ (Message::Text(_) | Message::Binary(_))) = socket.read() {
-            socket.send(message).ok()?;
-        }
-        Some(())
-    })
+/// Starts a server that answers each message with itself, as long as it is kept. Returns it and its address.
+fn echo() -> (Serving, SocketAddr) {
+    let peer = Peer::echo(([127, 0, 0, 1], 0).into()).unwrap();
+    let address = peer.address().unwrap();
+    (
+        peer.start(Delays::new(&[], Stall::default())).unwrap(),
+        address,
+    )
 }
 
 #[test]
 fn messages_are_answered_in_order_or_by_a_field_as_text_or_binary() {
-    let url = format!("ws://{}/chat?a=1", echo());
+    let (_echo, address) = echo();
+    let url = format!("ws://{address}/chat?a=1");
     let in_order = r#"steps = [
       { text = "hello {id}", expect = {} },
       { text = "hello {id}", binary = true, expect = {} },
@@ -37,8 +40,31 @@ fn messages_are_answered_in_order_or_by_a_field_as_text_or_binary() {
 }
 
 #[test]
+fn messages_are_sent_in_the_frames_that_the_plan_names() {
+    let kinds = peer::serve(|stream| {
+        stream.set_nodelay(true).ok()?;
+        let mut socket = accept(stream).ok()?;
+        while let Ok(message @ (Message::Text(_) | Message::Binary(_))) = socket.read() {
+            let kind = if message.is_text() { "text" } else { "binary" };
+            socket
+                .send(format!("{{\"kind\":\"{kind}\"}}").into())
+                .ok()?;
+        }
+        Some(())
+    });
+    let steps = r#"steps = [
+      { text = "a", expect = { pointer = "/kind", is = "text" } },
+      { text = "a", binary = true, expect = { pointer = "/kind", is = "binary" } },
+    ]"#;
+    let plan = plan(&["protocol = \"websocket\"", steps]);
+    let run = call(&format!("ws://{kinds}"), &plan, &[]).run();
+    assert_eq!(run.result.operations("ok"), 60);
+}
+
+#[test]
 fn users_of_a_closed_loop_wait_for_their_answers_and_think() {
-    let url = format!("ws://{}", echo());
+    let (_echo, address) = echo();
+    let url = format!("ws://{address}");
     let groups = "groups = [{ name = \"users\", clients = 6 }]";
     let conversation = [
         "protocol = \"websocket\"",
@@ -53,7 +79,8 @@ fn users_of_a_closed_loop_wait_for_their_answers_and_think() {
 #[test]
 fn pushes_on_plain_websocket_are_accounted_for() {
     // Each user is alone in its room, so that an echo is its own push.
-    let url = format!("ws://{}", echo());
+    let (_echo, address) = echo();
+    let url = format!("ws://{address}");
     let conversation = [
         "protocol = \"websocket\"",
         r#"fan_out = { sender = "/from", to = "room" }"#,
@@ -75,7 +102,8 @@ fn a_server_that_is_none_is_named() {
     let url = format!("http://127.0.0.1:{port}");
     call(&url, &plan(&steps), &[])
         .refused(2, &["as a WebSocket server", "404", "driver.subprotocols"]);
-    let url = format!("ws://{}", echo());
+    let (_echo, address) = echo();
+    let url = format!("ws://{address}");
     let steps = [
         "protocol = \"websocket\"",
         "steps = [{ text = \"a\", expect = { pointer = \"/b\" } }]",
@@ -84,4 +112,49 @@ fn a_server_that_is_none_is_named() {
     let number = "answer_id = \"/number\"\nsteps = [{ data = { id = \"{id}\" }, expect = {} }]";
     let plan = plan(&["protocol = \"websocket\"", number]);
     call(&url, &plan, &[]).refused(2, &["answer_id", "1 at /number", "`{\"id\":1}` came"]);
+}
+
+#[test]
+fn the_plans_of_the_echo_and_of_subscriptions_fit_their_daemons() {
+    let launcher = Launcher::new().unwrap();
+    for (name, plan, arguments) in [
+        (
+            "node-echo",
+            "echo",
+            ["--rooms", "4", "--set", "groups.0.clients=4"],
+        ),
+        (
+            "null-echo",
+            "echo",
+            ["--rooms", "4", "--set", "groups.0.clients=4"],
+        ),
+        (
+            "node-graphql",
+            "subscriptions",
+            ["--rooms", "4", "--users-per-room", "10"],
+        ),
+    ] {
+        let Some(prepared) = prepared(name, "websocket") else {
+            continue;
+        };
+        let plan = format!(
+            "{}/../../../configs/presence/{plan}.toml",
+            env!("CARGO_MANIFEST_DIR")
+        );
+        let served = launcher.with(&prepared, &[], |daemon| {
+            let run = Program::new(env!("CARGO_BIN_EXE_presence-load"))
+                .args(["--plan", &plan, "--warmup", "0s", "--duration", "300ms"])
+                .args(["--ramp-up", "100ms"])
+                .args(arguments)
+                .args([daemon.endpoint().url.clone().unwrap()])
+                .run();
+            accounted(&run, &[]);
+            let messages = run.result.count("messages");
+            assert_eq!(run.result.operations("ok"), messages, "{name}");
+            let each = if name == "node-graphql" { 10 } else { 0 };
+            run.result.counts(&[("events", each * messages)]);
+            assert!(messages > 3, "{name}: {}", run.stderr);
+        });
+        served.unwrap();
+    }
 }

@@ -1,6 +1,8 @@
 //! Applications and plans that do not fit together: each message says what was expected, what came, and which field of
 //! the plan to change.
 
+use std::io::Write as _;
+
 use super::application::{Application, Script};
 use super::{FAN_OUT, JOIN, MESSAGES, call, plan};
 
@@ -207,4 +209,22 @@ fn a_description_that_can_not_be_followed_is_named_with_its_remedy() {
     }
     let plan = plan(&[JOIN, MESSAGES]);
     call("http://127.0.0.1:9", &plan, &["--mode", "sdk"]).refused(2, &["--mode", "conversation"]);
+}
+
+#[test]
+fn rows_that_lack_what_a_template_names_are_named_with_their_line() {
+    let steps = r#"steps = [{ emit = "echo", data = ["{{word}}"], ack = true }]"#;
+    for (suffix, text, words) in [
+        (".csv", "word,n\n", &["rows"][..]),
+        (".csv", "word,n\na,1\nb\n", &["rows", "3"]),
+        (".csv", "n\n1\n", &["steps[0].data", "{{word}}"]),
+        (".csv", "word,room\na,1\n", &["`room`", "rename the column"]),
+        (".jsonl", "{\"word\":\"a\"}\n{\"n\":1}\n", &["rows", "2"]),
+    ] {
+        let mut rows = tempfile::Builder::new().suffix(suffix).tempfile().unwrap();
+        rows.write_all(text.as_bytes()).unwrap();
+        let rows = format!("rows = {:?}", rows.path().to_str().unwrap());
+        let plan = plan(&[&rows, JOIN, steps]);
+        call("http://127.0.0.1:9", &plan, &[]).refused(2, words);
+    }
 }
