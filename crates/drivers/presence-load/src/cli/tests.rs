@@ -85,7 +85,7 @@ fn settings_that_do_not_fit_are_refused_by_name() {
         ("--ack-timeout 0s", "driver.ack_timeout"),
         ("--open-timeout 5s", "driver.open_timeout"),
         ("--padding 2000000", "driver.padding"),
-        ("--tick 2s", "driver.tick (--tick)"),
+        ("--tick 20ms", "driver.tick (--tick)"),
         ("--tick 5ms --timer spin", "driver.tick"),
         ("--tick 5ms --pacing closed", "driver.tick"),
         ("--mode sdk --transport upgrade", "driver.transport"),
