@@ -87,7 +87,7 @@ fn settings_that_do_not_fit_are_refused_by_name() {
         ("--padding 2000000", "driver.padding"),
         ("--tick 20ms", "driver.tick (--tick)"),
         ("--tick 5ms --timer spin", "driver.tick"),
-        ("--tick 5ms --pacing closed", "driver.tick"),
+        ("--tick 5ms --loop closed", "driver.tick"),
         ("--mode sdk --transport upgrade", "driver.transport"),
         ("--mode sdk --half-open 1", "driver.half_open"),
         ("--mode sdk --keep-open", "driver.source_addresses"),
