@@ -18,8 +18,8 @@ const MAX_USERS: u64 = 10_000_000;
 const MAX_PAIRS: u64 = 500_000_000;
 /// Maximum timeout: the largest value of a histogram.
 const MAX_TIMEOUT: Duration = Duration::from_secs(3600);
-/// The intervals at which starts may be served together: shorter ones save nothing.
-const TICKS: RangeInclusive<Duration> = Duration::from_micros(100)..=Duration::from_secs(1);
+/// The intervals at which starts may be served together: shorter ones save nothing, and the loop turns every 10 ms anyway.
+const TICKS: RangeInclusive<Duration> = Duration::from_micros(100)..=Duration::from_millis(10);
 /// Maximum number of heartbeats per second of all users.
 const MAX_RATE: f64 = 10_000_000.0;
 /// Maximum number of bytes added to a state.
@@ -132,7 +132,7 @@ impl Settings {
             Some(_) if self.timer != Timer::Precise => {
                 "is a way to wait for the next start, as --timer is: leave out one of the two"
             }
-            Some(tick) if !TICKS.contains(&tick) => "must be at least 100us and at most 1s",
+            Some(tick) if !TICKS.contains(&tick) => "must be at least 100us and at most 10ms",
             Some(_) => return Ok(()),
         };
         Err(Invalid::setting("tick", problem))

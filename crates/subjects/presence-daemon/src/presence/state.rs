@@ -62,7 +62,7 @@ impl State {
         Ok(is_changed.then(|| Self(merged.into_boxed_str())))
     }
 
-    /// Visits the entries. The keys are those of [`Entries`].
+    /// Visits the entries, with their keys as [`Entries`] has them.
     fn for_each_entry<'a>(&'a self, mut visit: impl FnMut(&'a str, &'a str)) {
         let bytes = self.0.as_bytes();
         let mut at = 1;
