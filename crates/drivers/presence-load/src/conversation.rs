@@ -186,19 +186,14 @@ impl Conversation {
         }
     }
 
-    /// Returns the number of the message that a message answers, if the plan says where it is.
-    ///
-    /// # Errors
-    /// The message is not JSON.
+    /// Returns the number of the message that a message answers, if the plan says where it is: 0, which no message of the load
+    /// has, for a message without a number.
     #[inline]
-    pub(crate) fn answered_number(&self, message: &str) -> Result<Option<u64>, ProtocolError> {
-        let Some(pointer) = &self.answer_id else {
-            return Ok(None);
-        };
-        let [number] = find(message, [pointer])?;
-        // No message of the load has the number 0.
+    pub(crate) fn answered_number(&self, message: &str) -> Option<u64> {
+        let pointer = self.answer_id.as_ref()?;
+        let number = find(message, [pointer]).ok().and_then(|[number]| number);
         let number = number.and_then(|number| text(number).parse().ok());
-        Ok(Some(number.unwrap_or(0)))
+        Some(number.unwrap_or(0))
     }
 
     /// Returns true if the driver speaks WebSocket without Socket.IO.

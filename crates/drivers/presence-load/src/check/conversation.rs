@@ -179,7 +179,7 @@ impl<'a> Check<'a> {
         let answer = user.client.take_message(&step.name, |text| {
             let answer = answer_in(text, namespace, is_plain, (step, id))?;
             let answered = self.conversation.answered_number(answer);
-            let is_its = answered.is_ok_and(|it| it.is_none_or(|it| it == u64::from(number)));
+            let is_its = answered.is_none_or(|it| it == u64::from(number));
             if is_its && step.fits(answer, values) == Ok(true) {
                 return Some(answer.to_owned());
             }

@@ -60,11 +60,11 @@ impl<'a> Wire<'a> {
         };
         let user = connection.user;
         if conversations.conversation.is_plain() {
-            return self.receive_plain(id, user, text, now, cx);
+            return self.receive_event(id, user, (None, text), now, cx);
         }
         match read(text, &self.transports[0].endpoint.access.namespace)? {
             ServerMessage::Event(name, event) => {
-                self.receive_event(id, user, (&name, event), now, cx)?
+                self.receive_event(id, user, (Some(&name), event), now, cx)?
             }
             ServerMessage::Ack(number, arguments) => {
                 let request = u32::try_from(number).ok();
@@ -87,12 +87,12 @@ impl<'a> Wire<'a> {
         Ok(())
     }
 
-    /// Handles an event of Socket.IO.
+    /// Handles an event of Socket.IO, with its name, or a message of a plain WebSocket: a push, or an answer.
     fn receive_event(
         &mut self,
         id: Id,
         user: u32,
-        (name, event): (&str, &str),
+        (name, event): (Option<&str>, &str),
         now: u64,
         cx: &mut Cx<'a>,
     ) -> Result<(), ProtocolError> {
@@ -101,47 +101,22 @@ impl<'a> Wire<'a> {
         };
         let conversation = conversations.conversation;
         let rule = conversation.fan_out.as_ref();
-        let rule = rule.filter(|rule| rule.event.as_deref() == Some(name));
-        let mut is_known = false;
-        if let Some(rule) = rule {
-            self.users.counts.add(count::EVENTS, 1);
-            if let Some((sender, number)) = rule.origin(event)? {
-                is_known = true;
-                self.users.pushed(user, (&sender, number), now, &cx.state);
-            }
-        }
-        if conversation.expects_events {
-            is_known |= self.answer_with(id, user, event, Some(name), now, cx)?;
-        }
-        self.users.counts.add(count::IGNORED, u64::from(!is_known));
-        Ok(())
-    }
-
-    /// Handles a message of a plain WebSocket: a push, or an answer.
-    fn receive_plain(
-        &mut self,
-        id: Id,
-        user: u32,
-        message: &str,
-        now: u64,
-        cx: &mut Cx<'a>,
-    ) -> Result<(), ProtocolError> {
-        let Some(conversations) = &self.conversations else {
-            return Ok(());
+        let rule = rule.filter(|rule| rule.event.as_deref() == name);
+        let origin = match rule.map(|rule| rule.origin(event)) {
+            Some(Ok(origin)) => origin,
+            // Messages of a plain WebSocket need not be JSON.
+            Some(Err(error)) if name.is_some() => return Err(error),
+            _ => None,
         };
-        let conversation = conversations.conversation;
-        // Messages need not be JSON, unless the plan points into them.
-        let origin = match &conversation.fan_out {
-            Some(rule) => rule.origin(message)?,
-            None => None,
-        };
-        let mut is_known = false;
+        let mut is_known = origin.is_some();
+        let is_push = is_known || rule.is_some() && name.is_some();
+        self.users.counts.add(count::EVENTS, u64::from(is_push));
         if let Some((sender, number)) = origin {
-            is_known = true;
-            self.users.counts.add(count::EVENTS, 1);
             self.users.pushed(user, (&sender, number), now, &cx.state);
         }
-        is_known |= self.answer_with(id, user, message, None, now, cx)?;
+        if name.is_none() || conversation.expects_events {
+            is_known |= self.answer_with(id, user, event, name, now, cx)?;
+        }
         self.users.counts.add(count::IGNORED, u64::from(!is_known));
         Ok(())
     }
@@ -164,7 +139,7 @@ impl<'a> Wire<'a> {
         if connection.requests.is_empty() {
             return Ok(false);
         }
-        let number = conversations.conversation.answered_number(message)?;
+        let number = conversations.conversation.answered_number(message);
         let request = (self.requests).take_where(&mut connection.requests, |request| {
             let is_its = number.is_none_or(|number| u64::from(request.change.n) == number);
             is_its && conversations.answers(user, request, message, name)
