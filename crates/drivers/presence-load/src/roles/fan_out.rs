@@ -186,13 +186,13 @@ impl<S: Senders> PushAudit<S> {
 
     /// Returns what a receiver has got of a sender.
     fn pair(&mut self, receiver: u32, sender: u32) -> &mut Pair {
-        let first = self.senders.heard_by(receiver).start;
+        let first = self.senders.received_by(receiver).start;
         &mut self.pairs[receiver as usize * self.width + (sender - first) as usize]
     }
 
     /// Returns the senders of a receiver, each with the index of the pair.
     fn pairs_of(&self, receiver: u32) -> impl Iterator<Item = (usize, u32)> + use<S> {
-        (receiver as usize * self.width..).zip(self.senders.heard_by(receiver))
+        (receiver as usize * self.width..).zip(self.senders.received_by(receiver))
     }
 
     /// Returns true if a receiver must get what one of its senders sends.

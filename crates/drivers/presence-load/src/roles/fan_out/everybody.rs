@@ -80,7 +80,7 @@ impl Senders for AllSenders {
         self.part.index_of(user) as u32
     }
 
-    fn heard_by(&self, _receiver: u32) -> Range<u32> {
+    fn received_by(&self, _receiver: u32) -> Range<u32> {
         0..self.shared.senders.len() as u32
     }
 

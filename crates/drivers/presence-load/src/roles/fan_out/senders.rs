@@ -21,7 +21,7 @@ pub(crate) trait Senders: Debug {
     fn sender(&self, user: u32) -> u32;
 
     /// Returns the senders whose pushes a user receives.
-    fn heard_by(&self, receiver: u32) -> Range<u32>;
+    fn received_by(&self, receiver: u32) -> Range<u32>;
 
     /// Returns the users of the worker that receive the pushes of a sender.
     fn receivers(&self, sender: u32) -> Range<u32>;
@@ -128,7 +128,12 @@ impl RoomSenders {
         let first = self.part.index_of(receiver - self.part.member_of(receiver));
         let member = u64::from(index).checked_sub(first)?;
         let is_member = member < self.part.population.users_per_room;
-        is_member.then(|| (member as u32, self.heard_by(receiver).start + member as u32))
+        is_member.then(|| {
+            (
+                member as u32,
+                self.received_by(receiver).start + member as u32,
+            )
+        })
     }
 }
 
@@ -137,12 +142,12 @@ impl Senders for RoomSenders {
         user
     }
 
-    fn heard_by(&self, receiver: u32) -> Range<u32> {
+    fn received_by(&self, receiver: u32) -> Range<u32> {
         self.room(self.part.room_of(receiver))
     }
 
     fn receivers(&self, sender: u32) -> Range<u32> {
-        self.heard_by(sender)
+        self.received_by(sender)
     }
 
     #[inline]
