@@ -1,4 +1,4 @@
-//! The connection that writes: several requests in one transaction, of which each can fail alone.
+//! The connection that writes: several requests in one transaction. Each can fail alone.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};

@@ -10,8 +10,8 @@ use Drover\Streaming\Metrics\Metrics;
 use Fiber;
 
 /**
- * The streams, and the fibers that write them. A fiber makes the due writes of one stream, which read like a program for
- * one client, and then those of another.
+ * The streams, and the fibers that write them. A fiber makes the due writes of one stream after another. They read like a
+ * program for one client.
  *
  * A fiber costs a page of C stack, a page of PHP's stack, about 1 KB of objects, and two memory mappings. So only a
  * stream whose client does not read keeps one; a stream that waits for its time is an entry of the queue, which costs

@@ -71,7 +71,7 @@ final class Response
         return $this->messages < 2 ? '' : self::render(self::GREETING . self::excerpt($request->prompt));
     }
 
-    /** Returns the bytes of the next write of a stream; those of the last event with the end mark. */
+    /** Returns the bytes of the next write of a stream. The last event has the end mark behind it. */
     public function bytes(Stream $stream): string
     {
         $write = $stream->next;

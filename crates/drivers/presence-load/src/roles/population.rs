@@ -79,6 +79,18 @@ pub(crate) struct Part {
 }
 
 impl Part {
+    /// Creates the part of the only worker of one room.
+    pub(crate) fn new_room(users: u32) -> Self {
+        let population = Population {
+            rooms: 1,
+            users_per_room: users.into(),
+            slow_consumers: 0,
+            half_open: 0,
+        };
+        let share = Share::ALL;
+        Self { population, share }
+    }
+
     pub(crate) fn rooms(self) -> u64 {
         self.share.count(self.population.rooms)
     }

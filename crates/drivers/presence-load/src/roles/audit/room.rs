@@ -2,13 +2,12 @@
 
 use std::rc::Rc;
 
-use load::schedule::Share;
 use measure::counters::Counters;
 
 use super::{Audit, COUNTERS};
 use crate::outcome::count;
 use crate::protocol::presence::{Member, PresenceEvent};
-use crate::roles::population::{Behaviour, Part, Population};
+use crate::roles::population::{Behaviour, Part};
 use crate::roles::user::{Phase, User};
 
 /// The room `room-001` with its users `user-1-1` and so on, as the audit of a worker sees them.
@@ -23,15 +22,7 @@ impl AuditedRoom {
     /// Creates a room whose users are connected as `c0`, `c1` and so on, and are not joined.
     #[must_use]
     pub fn new(users: u32) -> Self {
-        let part = Part {
-            population: Population {
-                rooms: 1,
-                users_per_room: users.into(),
-                slow_consumers: 0,
-                half_open: 0,
-            },
-            share: Share::ALL,
-        };
+        let part = Part::new_room(users);
         let connected = (0..users).map(|user| {
             let mut connected = User::new(Behaviour::Active);
             connected.sender.connect(&format!("c{user}"));

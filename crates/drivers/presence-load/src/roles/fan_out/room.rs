@@ -3,14 +3,13 @@
 use std::rc::Rc;
 
 use load::plan::Invalid;
-use load::schedule::Share;
 use measure::counters::Counters;
 use traffic::Values;
 
 use super::{COUNTERS, FanOut};
 use crate::conversation::{Conversation, ROOM, ServerMessage, USER, read};
 use crate::outcome::count;
-use crate::roles::population::{Part, Population};
+use crate::roles::population::Part;
 use crate::settings::Settings;
 
 /// The room `room-001` of a conversation over Socket.IO, as a worker sees it.
@@ -33,15 +32,7 @@ impl ChatRoom {
         let Some(conversation) = Conversation::new(settings, 1)? else {
             return Ok(None);
         };
-        let part = Part {
-            population: Population {
-                rooms: 1,
-                users_per_room: users.into(),
-                slow_consumers: 0,
-                half_open: 0,
-            },
-            share: Share::ALL,
-        };
+        let part = Part::new_room(users);
         let to = conversation.fan_out.as_ref().map(|rule| rule.to);
         let mut pushes = FanOut::new(part, to, &Rc::new(Counters::new(count::COUNTERS)));
         pushes.send(0, sent, 1);
