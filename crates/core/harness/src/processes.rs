@@ -13,7 +13,6 @@ use anyhow::Context as _;
 use load::driver::{Description, Driver, SharedProgress, Target, ValidPlan};
 use load::opening_phase::OpeningPhase;
 use load::recorder::WorkerSecond;
-use load::schedule::Share;
 use load::workers::{Order, WorkerRange};
 use measure::spec::SeriesSpec;
 use measure::tally::{Decoder, PackedTally, Tally};
@@ -24,6 +23,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::watch;
 
 use crate::divided::Start;
+use crate::run::Settings;
 
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzz;
@@ -95,18 +95,22 @@ pub(crate) struct Processes {
 }
 
 impl Processes {
-    /// Starts `processes` with `threads` workers each and waits until all are ready. Together they have the share `shard`
-    /// of the load.
+    /// Starts the processes that the settings ask for, and waits until all are ready. Returns none if the workers are
+    /// threads of this process. `learned` is what the check has learned.
     ///
     /// # Errors
     /// A process can't be started or ends before it is ready.
     pub(crate) async fn start<D: Driver>(
         load: &ValidPlan<D::Config>,
-        learned: &serde_json::Value,
+        settings: &Settings,
         target: &Target,
-        (processes, threads): (u64, u64),
-        shard: Share,
-    ) -> anyhow::Result<Self> {
+        learned: &serde_json::Value,
+    ) -> anyhow::Result<Option<Self>> {
+        let WorkerRange { count, shard, .. } = settings.workers_here();
+        if settings.workers() == count {
+            return Ok(None);
+        }
+        let (processes, threads) = (settings.processes, settings.threads);
         let plan = load.plan.to_toml()?;
         let specs = (0..processes).map(|index| ProcessSpec {
             plan: plan.clone(),
@@ -120,7 +124,7 @@ impl Processes {
                 shard,
             },
         });
-        Self::spawn(threads, specs.collect()).await
+        Self::spawn(threads, specs.collect()).await.map(Some)
     }
 
     async fn spawn(threads: u64, specs: Vec<ProcessSpec>) -> anyhow::Result<Self> {

@@ -47,6 +47,7 @@ use crate::divided::{ProgramId, PublishedDaemon};
 use crate::exporter::Exporter;
 use crate::live::LiveFile;
 use crate::part::Part;
+use crate::processes::Processes;
 use crate::progress::Progress;
 use crate::signals::Signals;
 use crate::store::Folder;
@@ -88,7 +89,7 @@ pub struct Settings {
 
 impl Settings {
     /// Returns the number of workers of this program: none if it only launches the daemon.
-    fn workers(&self) -> u64 {
+    pub(crate) fn workers(&self) -> u64 {
         match self.part.role() {
             Role::Daemon => 0,
             Role::Load | Role::Both => self.processes * self.threads,
@@ -96,7 +97,7 @@ impl Settings {
     }
 
     /// Returns the workers of this process: none if it starts processes that have them.
-    fn workers_here(&self) -> WorkerRange {
+    pub(crate) fn workers_here(&self) -> WorkerRange {
         if let Part::Process(pipe) = &self.part {
             return pipe.workers().clone();
         }
@@ -348,7 +349,13 @@ async fn start<D: Driver>(
     };
     let of_daemon = processes.as_ref().map(ExternalProcesses::pids);
     let of_daemon = of_daemon.unwrap_or_else(|| daemons.pids());
-    let sampling = FlameGraphs::start(settings, &of_daemon, folder);
+    let (learned, target) = (&prepared.checked.learned, &daemons.target);
+    // Before the common start of a divided run, which would not wait until they have built their drivers.
+    let starting = Processes::start::<D>(load, settings, target, learned);
+    let started = unless_interrupted(signals, starting).await??;
+    let mut own = vec![std::process::id()];
+    own.extend(started.iter().flat_map(Processes::pids));
+    let sampling = FlameGraphs::start(settings, &of_daemon, &own, folder);
     let flame_graphs = unless_interrupted(signals, sampling).await??;
     let samplers = flame_graphs.pids();
     let monitoring = |siblings: Vec<u32>| {
@@ -356,9 +363,7 @@ async fn start<D: Driver>(
             daemons, load.spec, processes, siblings, &samplers, disk, folder,
         )
     };
-    let learned = &prepared.checked.learned;
-    let target = &daemons.target;
-    let starting = RunningLoad::start(&prepared.driver, load, settings, target, learned, host);
+    let starting = RunningLoad::start(&prepared.driver, load, settings, started, host);
     let (running, monitor) = match &settings.part {
         Part::Whole | Part::Process(_) => {
             let monitor = monitoring(Vec::new()).await?;

@@ -111,8 +111,7 @@ pub(crate) async fn process<D: Driver>() -> anyhow::Result<()> {
         flamegraph: None,
         part: Part::Process(pipe.clone()),
     };
-    let nothing = serde_json::Value::Null;
-    let starting = RunningShare::start(&driver, &load, &settings, &spec.target, &nothing, "");
+    let starting = RunningShare::start(&driver, &load, &settings, None, "");
     let mut share = starting.await?;
     // Not earlier: the threads of the workers would inherit it.
     limits::lower_thread_priority();

@@ -81,20 +81,22 @@ pub(super) struct CpuSamples {
 }
 
 impl FlameGraphs {
-    /// Begins to take samples, also of threads and processes that the processes of a side start later.
+    /// Begins to take samples, also of threads and processes that the processes of a side start later. `driver` are the
+    /// driver's own processes: `perf` (6.1) cannot unwind the stacks of most that start later, because it looks for their
+    /// program at their parent's address too.
     ///
     /// # Errors
     /// A side has no process here, or `perf` is missing or may not sample it.
     pub(super) async fn start(
         settings: &Settings,
         daemon: &[u32],
+        driver: &[u32],
         folder: &Folder,
     ) -> anyhow::Result<Self> {
-        let own = std::process::id();
         // A daemon that ran already may have started this program.
-        let daemon = || ("daemon", usage::tree(daemon, &[own]));
+        let daemon = || ("daemon", usage::tree(daemon, &[std::process::id()]));
         let drives = settings.workers() > 0;
-        let driver = || ("driver", Vec::from_iter(drives.then_some(own)));
+        let driver = || ("driver", Vec::from(if drives { driver } else { &[] }));
         let sides = match settings.flamegraph {
             None => Vec::new(),
             Some(Sampled::Daemon) => vec![daemon()],

@@ -14,10 +14,11 @@ use super::faults::{Faults, RestartFailed};
 use super::live_outputs::LiveOutputs;
 use super::resource_monitor::ResourceMonitor;
 use super::running_share::{Event, RunningShare};
+use crate::processes::Processes;
 use crate::signals::Signals;
 use load::clock;
 use load::collector::Collector;
-use load::driver::{Driver, Target, ValidPlan};
+use load::driver::{Driver, ValidPlan};
 use load::recorder::{self, SECOND_NS, WorkerSecond};
 
 /// Time after a second Ctrl-C in which a shard process must report its counts; then it is killed.
@@ -72,11 +73,10 @@ impl RunningLoad {
         driver: &Arc<D>,
         load: &ValidPlan<D::Config>,
         settings: &Settings,
-        target: &Target,
-        learned: &serde_json::Value,
+        processes: Option<Processes>,
         host: &str,
     ) -> anyhow::Result<Self> {
-        let share = RunningShare::start(driver, load, settings, target, learned, host).await?;
+        let share = RunningShare::start(driver, load, settings, processes, host).await?;
         let (count, first) = (
             settings.workers(),
             recorder::empty_tally(driver.as_ref(), load.spec),

@@ -13,7 +13,7 @@ use crate::divided::{DividedRun, Start, Waiting};
 use crate::part::Part;
 use crate::processes::Processes;
 use load::clock;
-use load::driver::{Cancellation, Driver, Phases, Target, ValidPlan};
+use load::driver::{Cancellation, Driver, Phases, ValidPlan};
 use load::opening_phase::OpeningPhase;
 use load::recorder::WorkerSecond;
 use load::workers::{Order, Threads};
@@ -74,7 +74,7 @@ pub(crate) enum Event {
 }
 
 impl RunningShare {
-    /// Starts the workers of this program at the common start of the run. `learned` is what the check has learned.
+    /// Starts the workers of this program at the common start of the run: threads, unless it has `processes`.
     ///
     /// # Errors
     /// The programs do not begin together, or a worker cannot be started.
@@ -82,8 +82,7 @@ impl RunningShare {
         driver: &Arc<D>,
         load: &ValidPlan<D::Config>,
         settings: &Settings,
-        target: &Target,
-        learned: &serde_json::Value,
+        processes: Option<Processes>,
         host: &str,
     ) -> anyhow::Result<Self> {
         let (send, worker_seconds) = tokio::sync::mpsc::unbounded_channel();
@@ -93,13 +92,6 @@ impl RunningShare {
             .then(|| SharedOperations::new(settings.part.clone()));
         let limit = load.description.opening;
         let opening = limit.map(|_| Arc::new(OpeningPhase::new(count)));
-        // Before the common start, which would not wait until they have built their drivers.
-        let processes = if count > here.count {
-            let number = (settings.processes, settings.threads);
-            Some(Processes::start::<D>(load, learned, target, number, here.shard).await?)
-        } else {
-            None
-        };
         let start = settings.part.start(host).await?;
         let phases =
             Phases::after_opening(load.plan.timeline, start.origin, limit.unwrap_or_default());
