@@ -307,9 +307,9 @@ mod tests {
         let disk = MockVfs::new(1);
         let path = Path::new("issues.db");
         let open = || {
-            let vfs = Some(disk.name().to_owned());
             let options = Options {
-                vfs,
+                vfs: Some(disk.name().to_owned()),
+                checkpoint_pages: Some(100),
                 ..Options::default()
             };
             Store::open(path, options).unwrap()
@@ -318,7 +318,7 @@ mod tests {
         let reader = store.reader().unwrap();
         let files = Arc::new(DatabaseFiles::new(path));
         let mut committer = Committer::new(store, files).unwrap();
-        let description = "d".repeat(1 << 20);
+        let description = "d".repeat(100_000);
         let line =
             json!({"operation": "create", "args": {"title": "a", "description": description}});
         let line = line.to_string();

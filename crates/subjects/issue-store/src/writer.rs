@@ -14,12 +14,6 @@ use crate::lock::{LockFile, WriteLock};
 use crate::store::BUSY_TIMEOUT;
 use crate::time::Timestamp;
 
-/// Pages of the write-ahead log at which it is moved into the database: 12 MiB. The group that comes next waits for it.
-///
-/// The writer moves it alone, so that other syncs do not wait for the database's. Passes on a thread of their own made
-/// more answers late, each less.
-const CHECKPOINT_PAGES: i32 = 3_000;
-
 /// The only connection of a process that writes.
 #[derive(Debug)]
 pub struct Writer {
@@ -29,6 +23,8 @@ pub struct Writer {
     prefix: String,
     /// The pages of the write-ahead log at the last commit.
     log_pages: Arc<AtomicI32>,
+    /// The pages of the write-ahead log at which it is moved into the database.
+    checkpoint_pages: i32,
 }
 
 /// A transaction of several requests. Dropping it stores none of them.
@@ -51,6 +47,7 @@ impl Writer {
         ids: Ids,
         prefix: String,
         log_pages: Arc<AtomicI32>,
+        checkpoint_pages: i32,
     ) -> Self {
         Self {
             connection,
@@ -58,6 +55,7 @@ impl Writer {
             ids,
             prefix,
             log_pages,
+            checkpoint_pages,
         }
     }
 
@@ -137,12 +135,15 @@ impl Writer {
     }
 
     /// Moves the write-ahead log into the database if it has grown long. Returns true if it had. Call it after the
-    /// answers have been sent, as it waits for the disk.
+    /// answers have been sent, as it waits for the disk, and the group that comes next waits for it.
+    ///
+    /// The writer does it alone, so that its other syncs do not wait for the database's. Passes on a thread of their own
+    /// made each answer less late, and more of them.
     ///
     /// # Errors
     /// SQLite fails.
     pub fn checkpoint_if_due(&mut self) -> Result<bool, Error> {
-        let is_due = self.log_pages.load(Ordering::Relaxed) >= CHECKPOINT_PAGES;
+        let is_due = self.log_pages.load(Ordering::Relaxed) >= self.checkpoint_pages;
         if is_due {
             self.checkpoint()?;
         }
