@@ -1,6 +1,7 @@
 //! The files, and what a loss of power leaves of them.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom as _;
@@ -34,8 +35,8 @@ pub(crate) struct Disk {
     /// The operation at which the power is lost.
     pub(crate) fails_at: Option<u64>,
     has_power: bool,
-    /// Syncs that fail, of those that follow.
-    pub(crate) failing_syncs: u64,
+    /// The numbers of the syncs that fail, counted as `syncs`.
+    pub(crate) failing_syncs: Range<u64>,
     /// Bytes that the disk takes beyond those that it holds.
     pub(crate) room: Option<u64>,
     /// Regions of shared memory of before a crash: connections that are not dropped yet hold pointers to them.
@@ -75,7 +76,7 @@ impl Disk {
             syncs: 0,
             fails_at: None,
             has_power: true,
-            failing_syncs: 0,
+            failing_syncs: 0..0,
             room: None,
             former_regions: Vec::new(),
         }
@@ -195,8 +196,7 @@ impl Disk {
     pub(crate) fn sync(&mut self, generation: u64, name: &str) -> Result<(), DiskError> {
         self.file(generation, name)?;
         self.syncs += 1;
-        let fails = self.failing_syncs > 0;
-        self.failing_syncs = self.failing_syncs.saturating_sub(1);
+        let fails = self.failing_syncs.contains(&self.syncs);
         let Some(file) = self.files.get_mut(name) else {
             return Err(DiskError::PowerLost);
         };
@@ -236,7 +236,7 @@ impl Disk {
         self.generation += 1;
         self.has_power = true;
         self.fails_at = None;
-        self.failing_syncs = 0;
+        self.failing_syncs = 0..0;
         for file in self.files.values_mut() {
             self.former_regions.append(&mut file.shared.regions);
             file.crash(&mut self.random);
@@ -313,7 +313,7 @@ impl Disk {
         handle: u64,
         generation: u64,
         name: &str,
-        entries: std::ops::Range<usize>,
+        entries: Range<usize>,
         request: SharedRequest,
     ) -> Result<bool, DiskError> {
         let locks = &mut self.file(generation, name)?.shared.locks[entries];
@@ -514,7 +514,7 @@ mod tests {
             let mut disk = disk_with(&[1; 512]);
             disk.random = StdRng::seed_from_u64(*seed);
             disk.write(0, "f", 0, &[2; 512]).unwrap();
-            disk.failing_syncs = 1;
+            disk.failing_syncs = disk.syncs + 1..disk.syncs + 2;
             assert_eq!(disk.sync(0, "f"), Err(DiskError::Sync));
             // The next one says nothing.
             disk.sync(0, "f").unwrap();

@@ -104,7 +104,16 @@ impl MockVfs {
 
     /// Lets the next syncs fail.
     pub fn fail_syncs(&self, count: u64) {
-        lock(&self.disk).failing_syncs = count;
+        let mut disk = lock(&self.disk);
+        let next = disk.syncs + 1;
+        disk.failing_syncs = next..next + count;
+    }
+
+    /// Lets the n-th sync from now fail; 1 is the next one.
+    pub fn fail_sync(&self, sync: u64) {
+        let mut disk = lock(&self.disk);
+        let failing = disk.syncs + sync;
+        disk.failing_syncs = failing..failing + 1;
     }
 
     /// Limits the bytes by which files may grow; `None` removes the limit.

@@ -39,12 +39,18 @@ pub enum Health {
 /// After a failure the connection is not trusted any more (a sync that follows a failed one may succeed without having
 /// written anything), so it is closed. Writes are refused until a new one has stored a group; it is tried at most once a
 /// second. Writes are also refused while a file of the database is removed or replaced.
+///
+/// After a failed sync of a checkpoint they are refused until the next start: pages that earlier passes moved may be
+/// lost in the database file, and only the log has them. The next start reads all of it, unless another program still
+/// has the database open.
 #[derive(Debug)]
 pub struct Committer {
     store: Store,
     files: Arc<DatabaseFiles>,
     writer: Option<Writer>,
     health: Health,
+    /// The sync of a checkpoint has failed.
+    needs_restart: bool,
     /// The time before which no new connection is tried.
     retry_at: Timestamp,
     forget_at: Timestamp,
@@ -61,6 +67,7 @@ impl Committer {
             store,
             files,
             health: Health::Healthy,
+            needs_restart: false,
             retry_at: Timestamp(0),
             forget_at: Timestamp(0),
         })
@@ -94,7 +101,7 @@ impl Committer {
             return refuse(group, problem);
         }
         let now = clock();
-        if self.writer.is_none() && now < self.retry_at {
+        if self.writer.is_none() && (self.needs_restart || now < self.retry_at) {
             return refuse(group, self.refusal());
         }
         match self.try_commit(clock, group, extend) {
@@ -151,8 +158,13 @@ impl Committer {
                 "the database is being opened: nothing was stored: try again".to_owned()
             }
             Health::ReadOnly { since, problem } => {
+                let remedy = if self.needs_restart {
+                    "stop the daemon and start it again"
+                } else {
+                    "writing is tried again every second"
+                };
                 format!(
-                    "the database is read-only since {since}: {problem}: nothing was stored: writing is tried again every second"
+                    "the database is read-only since {since}: {problem}: nothing was stored: {remedy}"
                 )
             }
         }
@@ -196,7 +208,9 @@ impl Committer {
         let Some(writer) = &mut self.writer else {
             return;
         };
-        let maintained = writer.checkpoint_if_due().and_then(|_| {
+        let moved = writer.checkpoint_if_due();
+        self.needs_restart = moved.as_ref().is_err_and(Error::is_failed_sync);
+        let maintained = moved.and_then(|_| {
             // A clock that goes back must not stop the removal for long.
             if now >= self.forget_at || now.0 < self.forget_at.0 - FORGET_US {
                 self.forget_at = Timestamp(now.0 + FORGET_US);
@@ -238,11 +252,31 @@ pub(crate) fn expired() -> Answer {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use issue_rpc::{Operation, Request, WriteRequest};
     use issue_store::Options;
+    use mock_vfs::MockVfs;
+    use serde_json::json;
 
     use super::*;
     use crate::queue::Job;
+
+    /// Commits a group of one request, and returns its answer.
+    fn commit(committer: &mut Committer, clock: impl Fn() -> Timestamp, line: &str) -> String {
+        let Request { header, operation } = Request::parse(line.as_bytes()).unwrap();
+        let Operation::Write(write) = operation else {
+            panic!("a create is a write");
+        };
+        let job = Job {
+            connection: 0,
+            bytes: line.len(),
+            request: WriteRequest { header, write },
+        };
+        let mut group = Group { jobs: vec![job] };
+        let answers = committer.commit(clock, &mut group, |_| false).unwrap();
+        answers[0].line(None)
+    }
 
     #[test]
     fn a_write_whose_file_is_removed_during_its_commit_may_have_been_stored() {
@@ -252,30 +286,60 @@ mod tests {
         let reader = store.reader().unwrap();
         let files = Arc::new(DatabaseFiles::new(&path));
         let mut committer = Committer::new(store, files).unwrap();
-        let line = br#"{"operation":"create","args":{"title":"a"}}"#;
         // The committer asks for the time after it has checked the files.
         let clock = || {
             let _ = std::fs::remove_file(&path);
             Timestamp::now()
         };
         for part in ["may have been stored", "nothing was stored"] {
-            let Request { header, operation } = Request::parse(line).unwrap();
-            let Operation::Write(write) = operation else {
-                panic!("a create is a write");
-            };
-            let job = Job {
-                connection: 0,
-                bytes: line.len(),
-                request: WriteRequest { header, write },
-            };
-            let mut group = Group { jobs: vec![job] };
-            let answers = committer.commit(clock, &mut group, |_| false).unwrap();
-            let answer = answers[0].line(None);
+            let line = r#"{"operation":"create","args":{"title":"a"}}"#;
+            let answer = commit(&mut committer, clock, line);
             assert!(
                 answer.contains("was removed") && answer.contains(part),
                 "{answer}"
             );
             assert_eq!(reader.stats().unwrap().total, 1);
         }
+    }
+
+    #[test]
+    fn after_a_failed_sync_of_a_checkpoint_writes_are_refused_until_the_next_start() {
+        let disk = MockVfs::new(1);
+        let path = Path::new("issues.db");
+        let open = || {
+            let options = Options {
+                vfs: Some(disk.name().to_owned()),
+                checkpoint_pages: Some(100),
+                ..Options::default()
+            };
+            Store::open(path, options).unwrap()
+        };
+        let store = open();
+        let reader = store.reader().unwrap();
+        let files = Arc::new(DatabaseFiles::new(path));
+        let mut committer = Committer::new(store, files).unwrap();
+        let description = "d".repeat(100_000);
+        let line =
+            json!({"operation": "create", "args": {"title": "a", "description": description}});
+        let line = line.to_string();
+        let mut created = 0;
+        while *committer.health() == Health::Healthy {
+            let answer = commit(&mut committer, || Timestamp(created), &line);
+            assert!(answer.contains(r#""success":true"#), "{answer}");
+            created += 1;
+            // The first sync of a checkpoint is the log's.
+            disk.fail_sync(2);
+            committer.maintain(Timestamp(0));
+        }
+        let answer = commit(&mut committer, || Timestamp(i64::MAX / 2), &line);
+        assert!(
+            answer.contains("stop the daemon and start it again"),
+            "{answer}"
+        );
+        committer.finish();
+        drop((committer, reader));
+        disk.crash();
+        let stored = open().reader().unwrap().stats().unwrap().total;
+        assert_eq!(stored, created.cast_unsigned());
     }
 }

@@ -138,6 +138,13 @@ impl Error {
         }
     }
 
+    /// Returns true if a sync failed. The system may have lost what was written before, and its next sync may succeed.
+    #[must_use]
+    pub fn is_failed_sync(&self) -> bool {
+        matches!(self, Self::Database { cause: rusqlite::Error::SqliteFailure(failure, _), .. }
+            if failure.extended_code == rusqlite::ffi::SQLITE_IOERR_FSYNC)
+    }
+
     /// Returns true if the request was wrong, and false if the database failed. After a failure the transaction has
     /// ended, so the other requests of its group are not stored either.
     #[must_use]

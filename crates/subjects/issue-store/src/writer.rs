@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::Duration;
 
 use rusqlite::Connection;
+use rusqlite::config::DbConfig;
 
 use crate::changes::Changes;
 use crate::error::{Error, ErrorContext as _};
@@ -12,13 +13,6 @@ use crate::ids::Ids;
 use crate::lock::{LockFile, WriteLock};
 use crate::store::BUSY_TIMEOUT;
 use crate::time::Timestamp;
-
-/// Pages of the write-ahead log at which it is moved into the database: 12 MiB. The group that comes next waits for it.
-///
-/// The writer moves it alone and in one pass, so that SQLite syncs the database before it notes what was moved. Passes
-/// beside a writer note it before; pages that a failed sync has lost would then not be written again, and be gone with
-/// the log.
-const CHECKPOINT_PAGES: i32 = 3_000;
 
 /// The only connection of a process that writes.
 #[derive(Debug)]
@@ -29,6 +23,8 @@ pub struct Writer {
     prefix: String,
     /// The pages of the write-ahead log at the last commit.
     log_pages: Arc<AtomicI32>,
+    /// The pages of the write-ahead log at which it is moved into the database.
+    checkpoint_pages: i32,
 }
 
 /// A transaction of several requests. Dropping it stores none of them.
@@ -51,6 +47,7 @@ impl Writer {
         ids: Ids,
         prefix: String,
         log_pages: Arc<AtomicI32>,
+        checkpoint_pages: i32,
     ) -> Self {
         Self {
             connection,
@@ -58,6 +55,7 @@ impl Writer {
             ids,
             prefix,
             log_pages,
+            checkpoint_pages,
         }
     }
 
@@ -112,25 +110,40 @@ impl Writer {
     /// Moves as much of the write-ahead log into the database as readers allow. Returns the number of its pages that
     /// are left; after 0, the next commit starts the log from its beginning.
     ///
+    /// SQLite notes the pages that it has moved, also if a reader keeps it from the end of the log, but syncs the
+    /// database only at the end. Pages that a failed sync has lost are not moved again. So after a
+    /// [failed sync](Error::is_failed_sync) nothing may be moved, nor read, until all connections are closed: the next
+    /// one reads the whole log.
+    ///
     /// # Errors
-    /// SQLite fails.
+    /// SQLite fails. This connection then leaves the log as it is when it is closed.
     pub fn checkpoint(&mut self) -> Result<u64, Error> {
         let left = |row: &rusqlite::Row<'_>| {
             let (pages, moved): (i64, i64) = (row.get(1)?, row.get(2)?);
             Ok((pages - moved).max(0) as u64)
         };
-        self.connection
-            .query_row("PRAGMA wal_checkpoint(PASSIVE)", [], left)
-            .doing("moving the write-ahead log into the database")
+        let moved = self
+            .connection
+            .query_row("PRAGMA wal_checkpoint(PASSIVE)", [], left);
+        if moved.is_err() {
+            // SQLite moves it otherwise, if this is the last connection.
+            self.connection
+                .set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)
+                .doing("keeping the write-ahead log")?;
+        }
+        moved.doing("moving the write-ahead log into the database")
     }
 
     /// Moves the write-ahead log into the database if it has grown long. Returns true if it had. Call it after the
-    /// answers have been sent, as it waits for the disk.
+    /// answers have been sent, as it waits for the disk, and the group that comes next waits for it.
+    ///
+    /// The writer does it alone, so that its other syncs do not wait for the database's. Passes on a thread of their own
+    /// made each answer less late, and more of them.
     ///
     /// # Errors
     /// SQLite fails.
     pub fn checkpoint_if_due(&mut self) -> Result<bool, Error> {
-        let is_due = self.log_pages.load(Ordering::Relaxed) >= CHECKPOINT_PAGES;
+        let is_due = self.log_pages.load(Ordering::Relaxed) >= self.checkpoint_pages;
         if is_due {
             self.checkpoint()?;
         }

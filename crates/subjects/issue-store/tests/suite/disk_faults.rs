@@ -58,6 +58,36 @@ fn a_group_whose_sync_fails_is_refused_and_what_was_acknowledged_stays() {
 }
 
 #[test]
+fn pages_that_a_failed_sync_of_a_checkpoint_has_lost_are_read_from_the_log() {
+    for seed in 0..10 {
+        let disk = MockVfs::new(seed);
+        let store = open(&disk);
+        let mut writer = store.writer().unwrap();
+        for _ in 0..10 {
+            create(&mut writer, 10_000).unwrap();
+        }
+        let reader = store.writer().unwrap();
+        reader
+            .connection()
+            .execute_batch("BEGIN; SELECT count(*) FROM issues")
+            .unwrap();
+        create(&mut writer, 10).unwrap();
+        // It moves the first issues, and does not sync them.
+        assert!(writer.checkpoint().unwrap() > 0);
+        drop(reader);
+        // The first sync is the log's.
+        disk.fail_sync(2);
+        assert!(writer.checkpoint().unwrap_err().is_failed_sync());
+        // The last connection, with which SQLite would move the rest and remove the log.
+        drop((writer, store));
+        disk.crash();
+        let store = open(&disk);
+        holds(&store, 11);
+        store.check_structure().unwrap();
+    }
+}
+
+#[test]
 fn a_group_costs_one_sync_however_many_requests_it_has() {
     let disk = MockVfs::new(1);
     let store = open(&disk);

@@ -19,6 +19,7 @@ impl Fixture {
         let folder = tempfile::tempdir().unwrap();
         let options = Options {
             prefix: Some("t".to_owned()),
+            checkpoint_pages: Some(3_000),
             ..Options::default()
         };
         let store = Store::open(&folder.path().join("issues.db"), options).unwrap();
