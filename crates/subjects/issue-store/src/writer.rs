@@ -138,7 +138,7 @@ impl Writer {
     /// answers have been sent, as it waits for the disk, and the group that comes next waits for it.
     ///
     /// The writer does it alone, so that its other syncs do not wait for the database's. Passes on a thread of their own
-    /// made each answer less late, and more of them.
+    /// made the waits shorter, but more answers waited.
     ///
     /// # Errors
     /// SQLite fails.
