@@ -1,4 +1,4 @@
-//! Time in nanoseconds of CLOCK_MONOTONIC, and one timer per shard that is late by microseconds.
+//! Time in nanoseconds of CLOCK_MONOTONIC, and a timer that is late by microseconds.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -13,7 +13,10 @@ use tokio::io::unix::AsyncFd;
 
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
 
-/// Returns the time in nanoseconds of CLOCK_MONOTONIC, which the timer below uses too.
+/// Returns the time in nanoseconds of CLOCK_MONOTONIC, which [`Timer`] uses too.
+///
+/// # Panics
+/// The system is without that clock.
 pub fn now() -> u64 {
     let time = clock_gettime(ClockId::CLOCK_MONOTONIC).expect("every Linux has CLOCK_MONOTONIC");
     time.tv_sec().unsigned_abs() * NANOS_PER_SECOND + time.tv_nsec().unsigned_abs()
@@ -21,8 +24,9 @@ pub fn now() -> u64 {
 
 /// A one-shot timer at an absolute time.
 ///
-/// It is a timerfd because Tokio's own timers count whole milliseconds and are late by most of one;
-/// this one is late by some tens of microseconds.
+/// It is a timerfd because Tokio's own timers count whole milliseconds and are late by most of one; this one is late by
+/// some tens of microseconds. It is set once, while a timer of Tokio gives a timeout to each wait of the runtime, which
+/// the kernel starts and cancels.
 #[derive(Debug)]
 pub struct Timer {
     timer: TimerFd,
@@ -33,6 +37,9 @@ pub struct Timer {
 
 impl Timer {
     /// Creates the timer unarmed. Needs a Tokio runtime with I/O.
+    ///
+    /// # Errors
+    /// The system refuses the timer, most often because too many files are open.
     pub fn new() -> io::Result<Self> {
         let flags = TimerFlags::TFD_NONBLOCK | TimerFlags::TFD_CLOEXEC;
         let timer = TimerFd::new(timerfd::ClockId::CLOCK_MONOTONIC, flags)?;
@@ -46,6 +53,9 @@ impl Timer {
 
     /// Sets the timer to `at` (nanoseconds, as [`now`] counts); a time in the past fires at once. Setting it to its
     /// current time costs nothing.
+    ///
+    /// # Errors
+    /// The system refuses the time.
     pub fn set(&mut self, at: u64) -> io::Result<()> {
         if self.armed == Some(at) {
             return Ok(());
@@ -66,6 +76,9 @@ impl Timer {
     /// be dropped at any time.
     ///
     /// The descriptor is never read: it is watched for edges, and setting the timer again resets it.
+    ///
+    /// # Errors
+    /// The runtime is shutting down.
     pub async fn expired(&mut self) -> io::Result<()> {
         self.watched.readable().await?.clear_ready();
         self.armed = None;

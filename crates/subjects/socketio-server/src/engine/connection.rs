@@ -14,7 +14,7 @@ use crate::counts::{Count, Counts};
 use crate::disconnect_reason::DisconnectReason;
 use crate::engine::frame::Frame;
 
-/// Bytes of several frames that are copied into one, for one system call: the kernel takes 0.2 µs longer for a list of two.
+/// Bytes of frames that are copied together for one system call: the kernel takes 0.2 µs longer for a list of two.
 const COPIED: usize = 16 * 1024;
 /// The packet that does nothing.
 const NOOP: &str = "6";

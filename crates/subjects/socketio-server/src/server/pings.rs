@@ -14,10 +14,8 @@ use crate::server::worker::Worker;
 use crate::session::Session;
 use crate::session::engine::millis;
 
-/// Pings the sessions of a worker, and ends those that do not answer.
-///
-/// Its timer is a timerfd. With one of Tokio's, each wait of the worker would have a timeout, which the kernel starts and
-/// cancels for each heartbeat.
+/// Pings the sessions of a worker, and ends those that do not answer. Without timers of Tokio, the waits of the worker
+/// have no timeout.
 ///
 /// # Errors
 /// The system refuses or fails the timer.

@@ -137,8 +137,10 @@ impl Reader {
             reason,
             DisconnectReason::ProtocolError | DisconnectReason::Shutdown
         ) {
-            // Closing with unread bytes would reset the connection, and the close frame would be lost.
-            let _ = timeout(LINGER, poll_fn(|context| self.poll_discard(context))).await;
+            // Closing with unread bytes would reset the connection, and the close frame would be lost. The timer is boxed:
+            // it is larger than the rest of the task, and few connections need it.
+            let discard = timeout(LINGER, poll_fn(|context| self.poll_discard(context)));
+            let _ = Box::pin(discard).await;
         }
     }
 
