@@ -4,6 +4,7 @@
 mod accept;
 pub mod activation;
 pub mod cli;
+pub mod clock;
 mod descriptor;
 mod metrics_page;
 mod metrics_server;

@@ -8,11 +8,11 @@ use nix::errno::Errno;
 use tokio::io::Interest;
 use tokio::time::timeout;
 
-use crate::clock;
 use crate::config::SocketType;
 use crate::failure::HandoffFailure;
 use crate::request::{PAYLOAD_LIMIT, Parsed, Request, parse};
 use crate::socket::{CONTROL_WORDS, receive};
+use daemon_kit::clock;
 
 /// Time for a sender to send its payload after it connected.
 const RECEIVE_TIMEOUT: Duration = Duration::from_secs(5);

@@ -15,7 +15,6 @@
 mod accept_token;
 mod answer;
 mod client;
-mod clock;
 mod config;
 mod daemon;
 mod failure;

@@ -14,12 +14,12 @@ use tokio::io::unix::AsyncFd;
 use tokio::time::timeout;
 
 use crate::client::{disconnected, has_unread, linger, write_all};
-use crate::clock;
 use crate::failure::StreamFailure;
 use crate::head::{BAD_GATEWAY, GATEWAY_TIMEOUT, HEAD};
 use crate::metrics::Metrics;
 use crate::openai::{BackendFailure, BackendRequest, Exchange, OpenAi, Reading};
 use crate::shared::Shared;
+use daemon_kit::clock;
 
 /// Buffer capacity for events that is kept while the next piece is awaited.
 const KEPT: usize = 4 << 10;

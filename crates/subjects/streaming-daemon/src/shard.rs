@@ -35,11 +35,11 @@ use tokio::task::{JoinError, JoinSet, yield_now};
 
 use crate::answer::Answer;
 use crate::client::linger;
-use crate::clock::{self, Timer};
 use crate::failure::{HandoffFailure, StreamFailure};
 use crate::incoming::{Buffer, Incoming};
 use crate::shared::Shared;
 use crate::stream::Stream;
+use daemon_kit::clock::{self, Timer};
 
 /// Returns the tick: a shard wakes for writes at most once per tick. It is 1/100 of the delay between two events, but
 /// no less than 1 ms and no more than 5 ms.

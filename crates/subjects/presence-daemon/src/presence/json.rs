@@ -56,9 +56,13 @@ fn skip_space(bytes: &[u8], start: usize) -> usize {
             .count()
 }
 
-/// Appends a valid JSON value without white space between its tokens. Numbers and strings stay as they were written.
-/// Returns false if it is nested deeper than [`MAX_DEPTH`].
+/// Appends a valid JSON value that has no white space around it, without white space between its tokens. Numbers and
+/// strings stay as they were written. Returns false if it is nested deeper than [`MAX_DEPTH`].
 pub(crate) fn push_compact(text: &str, target: &mut String) -> bool {
+    if !text.starts_with(['{', '[']) {
+        target.push_str(text);
+        return true;
+    }
     let bytes = text.as_bytes();
     let (mut depth, mut start, mut at) = (0, 0, 0);
     while at < bytes.len() {

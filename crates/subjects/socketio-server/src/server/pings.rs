@@ -1,9 +1,10 @@
 //! Pings the sessions of a worker, and ends those that do not answer.
 
-use std::rc::Rc;
+use std::convert::Infallible;
+use std::io;
 use std::sync::atomic::Ordering::Relaxed;
 
-use tokio::time::sleep_until;
+use daemon_kit::clock::{self, Timer};
 
 use crate::disconnect_reason::DisconnectReason;
 use crate::engine::frame::Frame;
@@ -13,18 +14,26 @@ use crate::server::worker::Worker;
 use crate::session::Session;
 use crate::session::engine::millis;
 
-/// Pings the sessions of a worker, and ends those that do not answer.
-pub(crate) async fn run(worker: Rc<Worker>) {
+/// Pings the sessions of a worker, and ends those that do not answer. Without timers of Tokio, the waits of the worker
+/// have no timeout.
+///
+/// # Errors
+/// The system refuses or fails the timer.
+pub(crate) async fn run(worker: &Worker) -> io::Result<Infallible> {
     let heartbeats = &worker.heartbeats;
+    let mut timer = Timer::new()?;
     loop {
-        run_due(&worker, worker.engine.now());
+        let now = worker.engine.now();
+        run_due(worker, now);
         let changed = heartbeats.changed.notified();
-        match heartbeats.next() {
-            None => changed.await,
-            Some(at) => tokio::select! {
-                () = sleep_until(worker.engine.instant(at)) => {}
-                () = changed => {}
-            },
+        if let Some(at) = heartbeats.next() {
+            // One more: the time of the engine is rounded down.
+            let wait = at.saturating_sub(now).saturating_add(1);
+            timer.set(clock::now().saturating_add(wait.saturating_mul(1_000_000)))?;
+        }
+        tokio::select! {
+            expired = timer.expired() => expired?,
+            () = changed => {}
         }
     }
 }

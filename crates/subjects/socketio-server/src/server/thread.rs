@@ -39,9 +39,9 @@ pub(crate) fn run(
 async fn serve(worker: &Rc<Worker>, listener: net::TcpListener) -> anyhow::Result<()> {
     let listener = TcpListener::from_std(listener).context("cannot watch a listener")?;
     spawn_local(batch::write_batches());
-    spawn_local(pings::run(Rc::clone(worker)));
     tokio::select! {
         () = accept_all(worker, &listener) => {}
+        failed = pings::run(worker) => match failed.context("the timer of the pings failed")? {},
         () = worker.stopped() => {}
     }
     drop(listener);

@@ -14,6 +14,7 @@ use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead as _, Join, ReadBuf, copy, sink};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::task::spawn_local;
 use tokio::time::timeout;
 
 use crate::counts::Count;
@@ -59,9 +60,7 @@ pub(crate) async fn serve(held: Held, upgrade: OnUpgrade) {
     if let Err(fault) = fed {
         session.refuse(fault);
     }
-    // Even if it is empty, it keeps hyper's buffer of 8 KiB.
-    drop(early);
-    reader.run(held).await;
+    spawn_local(reader.run(held));
 }
 
 /// Serves a WebSocket that takes over from long-polling (the probe of Engine.IO). Until then, the session is polled.
@@ -90,7 +89,7 @@ pub(crate) async fn serve_upgrade(worker: Rc<Worker>, session: Arc<Session>, upg
     });
     if let Ok(Some((reader, held))) = taken.await {
         worker.engine.counts.add(Count::Upgrades, 1);
-        reader.run(held).await;
+        spawn_local(reader.run(held));
     } else {
         session.end_upgrade();
     }
@@ -124,7 +123,8 @@ impl Reader {
         }
     }
 
-    /// Serves the session until it ends.
+    /// Serves the session until it ends. It is a task of its own, which is smaller than the task of a handshake: each
+    /// message finds less of it outside the cache.
     async fn run(mut self, held: Held) {
         let reason = poll_fn(|context| self.poll_end(context, &held)).await;
         // The application handles the end before the client has read the close frame.
@@ -137,8 +137,10 @@ impl Reader {
             reason,
             DisconnectReason::ProtocolError | DisconnectReason::Shutdown
         ) {
-            // Closing with unread bytes would reset the connection, and the close frame would be lost.
-            let _ = timeout(LINGER, poll_fn(|context| self.poll_discard(context))).await;
+            // Closing with unread bytes would reset the connection, and the close frame would be lost. The timer is boxed:
+            // it is larger than the rest of the task, and few connections need it.
+            let discard = timeout(LINGER, poll_fn(|context| self.poll_discard(context)));
+            let _ = Box::pin(discard).await;
         }
     }
 

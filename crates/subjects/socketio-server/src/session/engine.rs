@@ -33,11 +33,6 @@ impl Engine {
     pub(crate) fn now(&self) -> u64 {
         millis(self.started.elapsed())
     }
-
-    /// Converts milliseconds since the start to an instant.
-    pub(crate) fn instant(&self, time: u64) -> Instant {
-        self.started + Duration::from_millis(time)
-    }
 }
 
 /// Returns a duration in milliseconds.

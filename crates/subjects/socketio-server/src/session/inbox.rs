@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde::Serialize;
 use serde_json::value::RawValue;
+use smallvec::SmallVec;
 
 use crate::app::{App, Event};
 use crate::disconnect_reason::DisconnectReason;
@@ -21,7 +22,8 @@ const MAX_NAMESPACES: usize = 16;
 /// The namespaces of a connection.
 #[derive(Debug, Default)]
 pub(crate) struct Inbox {
-    sockets: Vec<Arc<Socket>>,
+    /// Most connections are in one namespace, which then needs no memory of its own.
+    sockets: SmallVec<[Arc<Socket>; 1]>,
     pending: Option<Box<Pending>>,
     /// The session has ended: nobody would disconnect a socket that connects now.
     has_ended: bool,

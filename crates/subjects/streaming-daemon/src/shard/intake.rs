@@ -8,13 +8,13 @@ use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, send};
 
 use super::{Shard, SlowPath};
-use crate::clock;
 use crate::failure::HandoffFailure;
 use crate::handoff::{Handoff, Work};
 use crate::head::REFUSAL;
 use crate::incoming::Incoming;
 use crate::relay::relay;
 use crate::stream::Stream;
+use daemon_kit::clock;
 
 /// Number of handoffs taken before writes get a turn: about half a millisecond.
 pub(super) const BATCH: u32 = 64;

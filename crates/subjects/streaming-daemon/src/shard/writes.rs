@@ -3,10 +3,10 @@
 use super::{Shard, SlowPath};
 use crate::answer::Answer;
 use crate::client::has_unread;
-use crate::clock;
 use crate::failure::StreamFailure;
 use crate::metrics::Metrics;
 use crate::stream::{Step, Stream};
+use daemon_kit::clock;
 
 /// Writes per round while no handoff waits: about 0.2 ms, which a handoff may have to wait.
 const WRITES_WHEN_CALM: u32 = 64;

@@ -1,9 +1,9 @@
-//! Time in nanoseconds of CLOCK_MONOTONIC, and one timer per shard that is late by microseconds.
+//! Time in nanoseconds of CLOCK_MONOTONIC, and a timer that is late by microseconds.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
-use daemon_kit::watch;
+use crate::watch;
 use nix::sys::time::TimeSpec;
 use nix::sys::timer::TimerSetTimeFlags;
 use nix::sys::timerfd::{self, Expiration, TimerFd, TimerFlags};
@@ -13,18 +13,22 @@ use tokio::io::unix::AsyncFd;
 
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
 
-/// Returns the time in nanoseconds of CLOCK_MONOTONIC, which the timer below uses too.
-pub(crate) fn now() -> u64 {
+/// Returns the time in nanoseconds of CLOCK_MONOTONIC, which [`Timer`] uses too.
+///
+/// # Panics
+/// The system is without that clock.
+pub fn now() -> u64 {
     let time = clock_gettime(ClockId::CLOCK_MONOTONIC).expect("every Linux has CLOCK_MONOTONIC");
     time.tv_sec().unsigned_abs() * NANOS_PER_SECOND + time.tv_nsec().unsigned_abs()
 }
 
 /// A one-shot timer at an absolute time.
 ///
-/// It is a timerfd because Tokio's own timers count whole milliseconds and are late by most of one;
-/// this one is late by some tens of microseconds.
+/// It is a timerfd because Tokio's own timers count whole milliseconds and are late by most of one; this one is late by
+/// some tens of microseconds. It is set once, while a timer of Tokio gives a timeout to each wait of the runtime, which
+/// the kernel starts and cancels.
 #[derive(Debug)]
-pub(crate) struct Timer {
+pub struct Timer {
     timer: TimerFd,
     /// A second descriptor of the same timer.
     watched: AsyncFd<OwnedFd>,
@@ -33,7 +37,10 @@ pub(crate) struct Timer {
 
 impl Timer {
     /// Creates the timer unarmed. Needs a Tokio runtime with I/O.
-    pub(crate) fn new() -> io::Result<Self> {
+    ///
+    /// # Errors
+    /// The system refuses the timer, most often because too many files are open.
+    pub fn new() -> io::Result<Self> {
         let flags = TimerFlags::TFD_NONBLOCK | TimerFlags::TFD_CLOEXEC;
         let timer = TimerFd::new(timerfd::ClockId::CLOCK_MONOTONIC, flags)?;
         let watched = watch(timer.as_fd().try_clone_to_owned()?, Interest::READABLE)?;
@@ -46,7 +53,10 @@ impl Timer {
 
     /// Sets the timer to `at` (nanoseconds, as [`now`] counts); a time in the past fires at once. Setting it to its
     /// current time costs nothing.
-    pub(crate) fn set(&mut self, at: u64) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// The system refuses the time.
+    pub fn set(&mut self, at: u64) -> io::Result<()> {
         if self.armed == Some(at) {
             return Ok(());
         }
@@ -66,7 +76,10 @@ impl Timer {
     /// be dropped at any time.
     ///
     /// The descriptor is never read: it is watched for edges, and setting the timer again resets it.
-    pub(crate) async fn expired(&mut self) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// The runtime is shutting down.
+    pub async fn expired(&mut self) -> io::Result<()> {
         self.watched.readable().await?.clear_ready();
         self.armed = None;
         Ok(())
