@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
-use harness_testing::program::{self, words};
+use harness_testing::program::{ended_with, words};
 use harness_testing::result;
 use serde_json::Value;
 
@@ -55,27 +55,19 @@ pub(crate) fn drive(out: &Path, socket: &Path, arguments: &str) -> (Output, Valu
     (output, serde_json::from_str(&text).unwrap())
 }
 
-/// Runs the program with arguments that must be refused; returns its error.
-pub(crate) fn refused(arguments: &str) -> String {
-    refused_with(2, arguments)
-}
-
-pub(crate) fn refused_with(code: i32, arguments: &str) -> String {
-    refused_saying(code, arguments, &[])
-}
-
-pub(crate) fn refused_naming(arguments: &str, names: &[&str]) {
-    refused_saying(2, arguments, names);
-}
-
+/// Runs the program with arguments that must be refused with these words; returns its error.
 #[track_caller]
-fn refused_saying(code: i32, arguments: &str, parts: &[&str]) -> String {
+pub(crate) fn refused(arguments: &str, parts: &[&str]) -> String {
+    refused_with(2, arguments, parts)
+}
+
+/// The same with another exit code.
+#[track_caller]
+pub(crate) fn refused_with(code: i32, arguments: &str, parts: &[&str]) -> String {
     let folder = tempfile::tempdir().unwrap();
-    let output = program(folder.path())
-        .args(words(arguments))
-        .output()
-        .unwrap();
-    let said = program::ended_with(&output, code, parts, &arguments);
+    let mut program = program(folder.path());
+    let output = program.args(words(arguments)).output().unwrap();
+    let error = ended_with(&output, code, parts, &arguments);
     assert_eq!(result::find(folder.path(), "result.json"), None);
-    said
+    error
 }
