@@ -493,7 +493,9 @@ fn tests_and_benches_use_the_libraries_of_the_build() {
 /// Returns the libraries of a build, each with its features.
 fn library_features(edges: &str, packages: &[&str]) -> BTreeSet<String> {
     let listed = Command::new(env!("CARGO"))
-        .args(words("tree --offline --prefix none --format '{p} with {f}'"))
+        .args(words(
+            "tree --offline --prefix none --format '{p} with {f}'",
+        ))
         .args(["--edges", edges])
         .args(packages)
         .current_dir(root())
