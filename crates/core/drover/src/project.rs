@@ -241,6 +241,7 @@ pub(crate) fn question(plan: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use harness_testing::assert_contains;
 
     const DAEMON: &str = "about = 'a'\nserves = ['fdpass']\nrun = ['d']\nready = { line = 'up' }\n";
 
@@ -293,9 +294,9 @@ mod tests {
             |protocol| project.driver_of(Path::new("configs/http/a.toml"), Some(protocol), &[]);
         assert_eq!(named("fdpass").unwrap().name, "fdpass-gen");
         let unknown = format!("{:#}", named("smtp").unwrap_err());
-        assert!(
-            unknown.contains("no driver speaks `smtp`: known protocols are fdpass, http"),
-            "{unknown}"
+        assert_contains(
+            &unknown,
+            &["no driver speaks `smtp`: known protocols are fdpass, http"],
         );
         let unknown = name("mine.toml", &[]).unwrap_err();
         assert!(unknown.contains("configs/<protocol>/") && unknown.contains("fdpass, http"));

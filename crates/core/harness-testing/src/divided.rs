@@ -1,5 +1,6 @@
 //! Runs that are divided over several programs.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
@@ -35,7 +36,7 @@ impl DividedRun {
 
     /// Returns a call of the driver with the common folder.
     #[must_use]
-    pub fn part(&self, arguments: &[&str]) -> Command {
+    pub fn part(&self, arguments: &[impl AsRef<OsStr>]) -> Command {
         let mut command = Command::new(&self.program);
         command.arg("--result-dir").arg(self.folder());
         command.arg("--quiet").args(arguments);
@@ -54,10 +55,11 @@ impl DividedRun {
     }
 
     /// Starts all shards, each with the same arguments.
-    pub fn start_shards(&mut self, of: u64, arguments: &[&str]) {
+    pub fn start_shards(&mut self, of: u64, arguments: &[impl AsRef<OsStr>]) {
         for index in 0..of {
-            let shard = format!("{index}/{of}");
-            self.start(&[&["--shard", &shard], arguments].concat());
+            let mut shard = self.part(&["--shard", &format!("{index}/{of}")]);
+            shard.args(arguments);
+            self.start_command(shard);
         }
     }
 

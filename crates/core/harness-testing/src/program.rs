@@ -38,6 +38,15 @@ pub fn beside<const N: usize>(program: &str, names: [&str; N]) -> Option<[PathBu
     Some(paths)
 }
 
+/// Splits the arguments of a call as a shell does: `--rate 5 --only 'two words'`.
+///
+/// # Panics
+/// A quote is left open.
+#[must_use]
+pub fn words(line: &str) -> Vec<String> {
+    shlex::split(line).unwrap()
+}
+
 /// A call of a driver, with a temporary folder for its result.
 #[derive(Debug)]
 pub struct Program {
@@ -65,6 +74,12 @@ impl Program {
     pub fn args<S: AsRef<OsStr>>(mut self, arguments: impl IntoIterator<Item = S>) -> Self {
         self.command.args(arguments);
         self
+    }
+
+    /// Adds arguments as they are typed: `--rate 5 --only 'two words'`.
+    #[must_use]
+    pub fn call(self, line: &str) -> Self {
+        self.args(words(line))
     }
 
     /// Returns the command, for its directory or its environment.

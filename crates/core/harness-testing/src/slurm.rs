@@ -71,7 +71,7 @@ pub struct Cluster {
 }
 
 /// The end of a job, as `scontrol show job` reports it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct JobEnd {
     /// The state: `COMPLETED`, `FAILED`, `NODE_FAIL`.
     pub state: String,
@@ -188,7 +188,7 @@ impl Cluster {
         });
     }
 
-    /// Waits until a job, or the first component of a heterogeneous one, has ended.
+    /// Waits until a job has ended.
     ///
     /// # Panics
     /// There is no such job, or it does not end within two minutes.
@@ -356,7 +356,7 @@ JobAcctGatherType=jobacct_gather/none
 MpiDefault=none
 SelectType=select/cons_tres
 SelectTypeParameters=CR_CPU
-# Jobs start at once. Only the backfill scheduler starts heterogeneous ones, and it looks once a second at most.
+# Jobs start at once.
 SchedulerType=sched/backfill
 SchedulerParameters=sched_interval=1,sched_min_interval=0,batch_sched_delay=0,bf_interval=1
 # A lost node is noticed after SlurmdTimeout and two attempts to reach it.

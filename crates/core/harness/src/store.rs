@@ -400,6 +400,7 @@ pub fn timestamp_of(unix_ns: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use harness_testing::assert_contains;
 
     #[test]
     fn every_run_of_a_level_gets_the_next_number() {
@@ -446,15 +447,9 @@ mod tests {
             "{:#}",
             Folder::reserve(&file, "host", "p", "d", "1").unwrap_err()
         );
-        assert!(
-            error.contains("--out") && error.contains("can be written"),
-            "{error}"
-        );
+        assert_contains(&error, &["--out", "can be written"]);
         let error = format!("{:#}", probe("--output", &file.join("x.json")).unwrap_err());
-        assert!(
-            error.contains("--output") && error.contains("x.json"),
-            "{error}"
-        );
+        assert_contains(&error, &["--output", "x.json"]);
     }
 
     #[test]
@@ -466,10 +461,7 @@ mod tests {
         Folder::at(&folder).unwrap();
         fs::write(folder.join(RESULT), "{").unwrap();
         let error = format!("{:#}", Folder::at(&folder).unwrap_err());
-        assert!(
-            error.contains("--into") && error.contains("already"),
-            "{error}"
-        );
+        assert_contains(&error, &["--into", "already"]);
         let error = format!("{:#}", read_result(&folder.join(RESULT)).unwrap_err());
         assert!(error.contains("not a complete result"), "{error}");
         let old = RunResult {

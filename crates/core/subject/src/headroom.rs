@@ -165,6 +165,7 @@ fn open_files(limits: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use harness_testing::assert_contains;
     use std::net::TcpListener;
 
     use super::*;
@@ -224,10 +225,7 @@ mod tests {
         assert!(matches!(error, CannotHold::Memory { .. }), "{error}");
         assert_eq!(require_ports(1, 1), Ok(()));
         let error = require_ports(131_073, 2).unwrap_err().to_string();
-        assert!(
-            error.contains("131073") && error.contains("port_range"),
-            "{error}"
-        );
+        assert_contains(&error, &["131073", "port_range"]);
     }
 
     #[test]

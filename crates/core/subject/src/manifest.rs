@@ -434,6 +434,7 @@ fn signal<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Signal, D::Error
 #[cfg(test)]
 mod tests {
     use super::*;
+    use harness_testing::assert_contains;
 
     const MINIMAL: &str = "about = 'a'\nserves = ['fdpass']\nrun = ['{build}/d', '{socket}', '{port}', '{port3}']\nready = { unix = '{socket}' }\n";
 
@@ -462,10 +463,7 @@ mod tests {
         ));
         assert_eq!(manifest.unwrap().ports(), 5);
         let problem = problem("urls = { tls = '{prt}' }");
-        assert!(
-            problem.contains("`urls`: unknown placeholder {prt}"),
-            "{problem}"
-        );
+        assert_contains(&problem, &["`urls`: unknown placeholder {prt}"]);
     }
 
     #[test]
@@ -605,9 +603,7 @@ mod tests {
             ),
         ] {
             let problem = problem(&extra);
-            for part in parts {
-                assert!(problem.contains(part), "{part:?} is not in: {problem}");
-            }
+            assert_contains(&problem, &parts);
         }
     }
 }

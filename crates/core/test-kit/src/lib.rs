@@ -1,6 +1,7 @@
 //! What tests of all crates share. Only tests depend on it.
 //!
 //! - [`skip`]: reports a test that cannot run on this machine.
+//! - [`assert_contains`]: looks for parts of a text.
 //! - [`scaled`] and [`seed`]: how often a test repeats itself, and the numbers that it draws.
 //! - [`fuzz`]: replays the inputs of fuzz targets.
 //! - [`children`] and [`limit_open_files`]: find and limit running processes.
@@ -25,6 +26,17 @@ mod wait;
 pub use processes::{children, limit_open_files};
 pub use repeat::{scaled, seed};
 pub use wait::{LIMIT, becomes_true, wait_until, wait_until_within};
+
+/// Checks that a text has all of these parts.
+///
+/// # Panics
+/// A part is missing.
+#[track_caller]
+pub fn assert_contains(text: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(text.contains(part), "{part:?} is not in: {text}");
+    }
+}
 
 /// Reports that the running test is skipped because of what it needs: `skipped: NAME: needs chromium`. The caller
 /// returns. The line is printed although the test passes, because the test runner captures only the print macros. It is

@@ -5,7 +5,8 @@ mod streams;
 
 use std::hint::black_box;
 use std::io::IoSliceMut;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, OwnedFd};
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use fdpass_client::handoff::{
@@ -15,8 +16,10 @@ use fdpass_client::sse::Reader;
 use fdpass_gen::expect::{Expect, Expected};
 use fdpass_gen::settings::Settings;
 use nix::sys::socket::{
-    AddressFamily, Backlog, ControlMessageOwned, MsgFlags, SockFlag, SockType, UnixAddr, accept4,
-    bind, listen, recvmsg, socket,
+    AddressFamily, Backlog, SockFlag, SockType, UnixAddr, bind, listen, socket,
+};
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SocketFlags, accept_with, recvmsg,
 };
 
 /// Measures reading a stream of 18 records as it arrives from a daemon that paces it: the head, then a record at a
@@ -110,28 +113,16 @@ fn handoff(criterion: &mut Criterion) {
 }
 
 fn receive(listener: &OwnedFd) -> OwnedFd {
-    let connection =
-        own(accept4(listener.as_raw_fd(), SockFlag::SOCK_CLOEXEC).expect("a connection waits"));
+    let connection = accept_with(listener, SocketFlags::CLOEXEC).expect("a connection waits");
     let mut payload = [0; 256];
-    let mut control = nix::cmsg_space!([RawFd; 1]);
-    let mut pieces = [IoSliceMut::new(&mut payload)];
-    let message = recvmsg::<()>(
-        connection.as_raw_fd(),
-        &mut pieces,
-        Some(&mut control),
-        MsgFlags::MSG_CMSG_CLOEXEC,
-    )
-    .expect("a message waits");
-    match message.cmsgs().expect("whole control data").next() {
-        Some(ControlMessageOwned::ScmRights(descriptors)) => own(descriptors[0]),
-        other => panic!("no descriptor came: {other:?}"),
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let pieces = &mut [IoSliceMut::new(&mut payload)];
+    recvmsg(&connection, pieces, &mut control, RecvFlags::CMSG_CLOEXEC).expect("a message waits");
+    match control.drain().next() {
+        Some(RecvAncillaryMessage::ScmRights(mut clients)) => clients.next().expect("a client"),
+        _ => panic!("no descriptor came"),
     }
-}
-
-#[expect(unsafe_code, reason = "nix returns raw descriptors")]
-fn own(descriptor: RawFd) -> OwnedFd {
-    // SAFETY: the kernel made the descriptor for us just now; nothing else owns it.
-    unsafe { OwnedFd::from_raw_fd(descriptor) }
 }
 
 criterion_group!(benches, sse_scan, handoff);

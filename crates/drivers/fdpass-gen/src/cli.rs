@@ -249,20 +249,22 @@ fn configure_daemon(plan: &mut Plan<Settings>) {
 #[cfg(test)]
 mod tests {
     use harness::cli;
+    use harness_testing::assert_contains;
+    use harness_testing::program::words;
 
     use super::*;
     use fdpass_client::handoff::DEFAULT_DATA;
 
-    fn plan(arguments: &[&str]) -> Plan<Settings> {
-        let typed = std::iter::once("fdpass-gen").chain(arguments.iter().copied());
-        let words = FdPass::words(typed.map(Into::into).collect()).unwrap();
-        let typed = cli::command::<FdPass>().try_get_matches_from(words);
+    fn plan(line: &str) -> Plan<Settings> {
+        let typed = words(&format!("fdpass-gen {line}"));
+        let typed = FdPass::words(typed.into_iter().map(Into::into).collect()).unwrap();
+        let typed = cli::command::<FdPass>().try_get_matches_from(typed);
         cli::job::<FdPass>(typed.unwrap()).unwrap().plan
     }
 
     #[test]
     fn nothing_typed_is_the_reference_s_load_on_the_embedded_daemon() {
-        let plan = plan(&[]);
+        let plan = plan("");
         assert_eq!(plan.daemon.as_deref(), Some(FdPass::PROGRAM.embedded));
         assert_eq!(
             (
@@ -286,17 +288,7 @@ mod tests {
 
     #[test]
     fn the_reference_s_spelling_is_taken() {
-        let plan = plan(&[
-            "-socket",
-            "/tmp/x.sock",
-            "-connections",
-            "1000",
-            "-ramp-up",
-            "1m30s",
-            "-hold",
-            "30s",
-            "-verbose",
-        ]);
+        let plan = plan("-socket /tmp/x.sock -connections 1000 -ramp-up 1m30s -hold 30s -verbose");
         assert_eq!(plan.daemon, None);
         assert_eq!(
             (plan.groups[0].clients, plan.groups[0].ramp.as_secs()),
@@ -306,16 +298,15 @@ mod tests {
     }
 
     /// Returns the plan of a file with options, or the error.
-    fn overridden(groups: &str, arguments: &[&str]) -> Result<Plan<Settings>, String> {
+    fn overridden(groups: &str, line: &str) -> Result<Plan<Settings>, String> {
         let file = tempfile::NamedTempFile::new().unwrap();
         let text = format!(
             "name = 'p'\n[timeline]\nmeasure = '30s'\ndrain = '1s'\n{groups}\n[driver]\nmessages = 5\n"
         );
         fs::write(file.path(), text).unwrap();
         let path = file.path().to_str().unwrap();
-        let typed = ["fdpass-gen", "--plan", path].into_iter();
-        let command = cli::command::<FdPass>();
-        let typed = command.try_get_matches_from(typed.chain(arguments.iter().copied()));
+        let typed = words(&format!("fdpass-gen --plan {path} {line}"));
+        let typed = cli::command::<FdPass>().try_get_matches_from(typed);
         let job = cli::job::<FdPass>(typed.unwrap());
         job.map(|job| job.plan).map_err(|error| error.to_string())
     }
@@ -323,7 +314,7 @@ mod tests {
     #[test]
     fn the_sentence_has_the_time_of_ramp_and_hold_together() {
         for file in [FIXED, OPEN] {
-            let plan = overridden(file, &["--ramp-up", "10", "--hold", "30"]).unwrap();
+            let plan = overridden(file, "--ramp-up 10 --hold 30").unwrap();
             let sentence = Settings::sentence(&plan);
             assert!(sentence.contains("; at most 40s in all"), "{sentence}");
         }
@@ -334,22 +325,13 @@ mod tests {
 
     #[test]
     fn options_go_before_a_plan_and_settings_before_both() {
-        let plan = |arguments: &[&str]| overridden(FIXED, arguments).unwrap();
-        let plain = plan(&[]);
+        let plan = |line: &str| overridden(FIXED, line).unwrap();
+        let plain = plan("");
         assert_eq!(
             (plain.groups[0].clients, plain.driver.messages),
             (3, Some(5))
         );
-        let typed = plan(&[
-            "--connections",
-            "10k",
-            "--ramp-up",
-            "5",
-            "--messages",
-            "7",
-            "--seed",
-            "9",
-        ]);
+        let typed = plan("--connections 10k --ramp-up 5 --messages 7 --seed 9");
         assert_eq!((typed.groups[0].clients, typed.seed), (10_000, 9));
         assert_eq!(typed.groups[0].ramp.as_secs(), 5);
         assert_eq!(
@@ -358,17 +340,15 @@ mod tests {
             "it is held as long as before"
         );
         assert_eq!(typed.driver.messages, Some(7));
-        assert_eq!(plan(&["--hold", "30"]).timeline.measure.as_secs(), 40);
-        let set = plan(&["--connections", "7", "--set", "groups.0.clients=8"]);
+        assert_eq!(plan("--hold 30").timeline.measure.as_secs(), 40);
+        let set = plan("--connections 7 --set groups.0.clients=8");
         assert_eq!(set.groups[0].clients, 8);
         // An option with the value of its default is given all the same.
         assert_eq!(
-            plan(&["--stream-timeout", "120s", "--messages", "18"])
-                .driver
-                .messages,
+            plan("--stream-timeout 120s --messages 18").driver.messages,
             Some(18)
         );
-        let open = plan(&["--rate", "1.5k"]);
+        let open = plan("--rate 1.5k");
         assert_eq!((open.groups[0].clients, open.groups[0].ops), (0, None));
         assert_eq!(open.groups[0].rate, Some(1500.0));
     }
@@ -376,23 +356,24 @@ mod tests {
     #[test]
     fn an_option_that_does_not_fit_the_plan_names_the_field_to_set() {
         let both = format!("{FIXED}{OPEN}");
-        let typed = overridden(&both, &["--rate", "50", "--connections", "9"]).unwrap();
+        let typed = overridden(&both, "--rate 50 --connections 9").unwrap();
         assert_eq!(
             (typed.groups[0].clients, typed.groups[1].rate),
             (9, Some(50.0))
         );
-        let error = overridden(&format!("{both}{OPEN}"), &["--rate", "50"]).unwrap_err();
-        for part in [
-            "--rate",
-            "3 groups",
-            "--set groups.1.rate=… or --set groups.2.rate=…",
-        ] {
-            assert!(error.contains(part), "{error}");
-        }
+        let error = overridden(&format!("{both}{OPEN}"), "--rate 50").unwrap_err();
+        assert_contains(
+            &error,
+            &[
+                "--rate",
+                "3 groups",
+                "--set groups.1.rate=… or --set groups.2.rate=…",
+            ],
+        );
         let staged = "[[groups]]\nname = 'c'\nstages = [{ rate = 5, over = '30s' }]\n";
-        let error = overridden(staged, &["--rate", "50"]).unwrap_err();
+        let error = overridden(staged, "--rate 50").unwrap_err();
         assert!(error.contains("groups.0.stages"), "{error}");
-        let error = overridden(OPEN, &["--connections", "50"]).unwrap_err();
+        let error = overridden(OPEN, "--connections 50").unwrap_err();
         assert!(error.contains("use --rate"), "{error}");
     }
 
@@ -404,10 +385,7 @@ mod tests {
                 .map(|group| group.name)
                 .collect::<Vec<_>>()
         };
-        assert_eq!(names(plan(&["--rate", "50"])), ["open"]);
-        assert_eq!(
-            names(plan(&["--rate", "50", "--connections", "10"])),
-            ["fixed", "open"]
-        );
+        assert_eq!(names(plan("--rate 50")), ["open"]);
+        assert_eq!(names(plan("--rate 50 --connections 10")), ["fixed", "open"]);
     }
 }

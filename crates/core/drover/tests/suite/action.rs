@@ -70,7 +70,7 @@ impl Step {
             fs::write(folder.join(file), "").unwrap();
         }
         // The project's own environment, but another program.
-        let own = project.drover(&[]);
+        let own = project.drover("");
         let mut command = Command::new("bash");
         command.args([
             "--noprofile",

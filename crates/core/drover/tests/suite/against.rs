@@ -37,9 +37,8 @@ fn git(project: &Project, arguments: &[&str]) -> String {
 }
 
 #[track_caller]
-fn run(project: &Project, more: &[&str], code: i32) -> Output {
-    let arguments = [&["run", "configs/fake/tiny.toml", "--force"], more].concat();
-    let mut command = project.drover(&arguments);
+fn run(project: &Project, more: &str, code: i32) -> Output {
+    let mut command = project.drover(&format!("run configs/fake/tiny.toml --force {more}"));
     let output = command
         .env("XDG_CACHE_HOME", project.path("cache"))
         .output();
@@ -61,7 +60,7 @@ fn roots(project: &Project) -> Vec<(String, String)> {
 #[test]
 fn a_commit_is_built_beside_the_work_tree_and_runs_in_turn_with_it() {
     let project = versions("");
-    run(&project, &["--against", "HEAD~1", "--repeat", "3"], 0);
+    run(&project, "--against HEAD~1 --repeat 3", 0);
     let runs = roots(&project);
     let names: Vec<&str> = runs.iter().map(|(run, _)| run.as_str()).collect();
     let order = [
@@ -85,7 +84,7 @@ fn a_commit_is_built_beside_the_work_tree_and_runs_in_turn_with_it() {
     assert_contains(&summary, &[command, "the change against a@HEAD-1"]);
 
     // Both may have changed since, so that each call measures again. The other version has one folder.
-    run(&project, &["--against", "main"], 0);
+    run(&project, "--against main", 0);
     let runs = roots(&project);
     assert_eq!(runs.len(), 6 + 10, "five times each by default");
     assert_eq!(runs[6], ("a@main/5/1".to_owned(), root.clone()));
@@ -94,11 +93,11 @@ fn a_commit_is_built_beside_the_work_tree_and_runs_in_turn_with_it() {
 
     // Somebody empties the cache, whose work tree git still knows.
     fs::remove_dir_all(project.path("cache")).unwrap();
-    run(&project, &["--against", "main", "--repeat", "1"], 0);
+    run(&project, "--against main --repeat 1", 0);
     assert_eq!(roots(&project)[16].1, *root);
     let lock = fs::File::open(format!("{root}.lock")).unwrap();
     lock.lock().unwrap();
-    let output = run(&project, &["--against", "HEAD~1"], 2);
+    let output = run(&project, "--against HEAD~1", 2);
     assert_contains(&messages(&output), &["another call uses"]);
 }
 
@@ -115,7 +114,7 @@ fn another_checkout_a_manifest_and_a_program_are_versions_too() {
         let before = roots_before(&project);
         run(
             &project,
-            &["--against", &what.to_string_lossy(), "--repeat", "1"],
+            &format!("--against {} --repeat 1", what.display()),
             0,
         );
         let (name, root) = roots(&project)[before].clone();
@@ -177,8 +176,7 @@ fn label(path: &Path) -> String {
 #[test]
 fn a_daemon_that_is_worse_fails_the_call_if_as_many_runs_again_confirm_it() {
     let project = versions("do = { 'a/5' = 'heavy' }\n");
-    let fail_on =
-        |metric: &'static str| ["--against", "main", "--repeat", "3", "--fail-on", metric];
+    let fail_on = |metric: &'static str| format!("--against main --repeat 3 --fail-on {metric}");
     let output = run(&project, &fail_on("worse:daemon.rss.peak"), 6);
     assert_eq!(project.log().len(), 12);
     assert_contains(
@@ -192,7 +190,11 @@ fn a_daemon_that_is_worse_fails_the_call_if_as_many_runs_again_confirm_it() {
     let suite = project.suite("tiny");
     let side = |daemon: &str| format!("{}#{daemon}", suite.display());
     let compare = |metric: &str, code: i32| {
-        let arguments = ["compare", &side("a@main"), &side("a"), "--fail-on", metric];
+        let arguments = format!(
+            "compare {} {} --fail-on {metric}",
+            side("a@main"),
+            side("a")
+        );
         messages(&project.call(&arguments, code))
     };
     let worse = compare("worse:daemon.rss.peak", 6);
@@ -225,20 +227,20 @@ fn a_version_that_cannot_be_compared_is_refused_before_anything_runs() {
     project.file("daemons/new/daemon.toml", DAEMON);
     for (arguments, problem) in [
         (
-            &["--against", "no-such-branch"][..],
+            "--against no-such-branch",
             "--against: no-such-branch: is neither a commit or branch of",
         ),
         (
-            &["--against", "main", "--daemon", "a,b"],
+            "--against main --daemon a,b",
             "--against: compares one daemon with another version of it, and the plan has a, b",
         ),
         (
-            &["--against", "main", "--daemon", "new"],
+            "--against main --daemon new",
             "main: there is no daemon `new` in it",
         ),
-        (&["--fail-on", "worse"], "--against"),
+        ("--fail-on worse", "--against"),
         (
-            &["--against", "main", "--fail-on", "better"],
+            "--against main --fail-on better",
             "write worse, or worse:METRIC",
         ),
     ] {
@@ -253,7 +255,7 @@ fn a_version_that_cannot_be_compared_is_refused_before_anything_runs() {
         &project,
         &["commit", "--quiet", "--all", "--message", "broken"],
     );
-    let output = run(&project, &["--against", "main"], 1);
+    let output = run(&project, "--against main", 1);
     assert_contains(&messages(&output), &["building a@main in "]);
     assert_eq!(project.log().len(), 0);
 }

@@ -27,9 +27,9 @@ fn build_by(project: &Project, daemon: &str, script: &str) {
 fn a_suite_waits_for_the_machine_and_ctrl_c_ends_the_wait() {
     let hanging = "[driver]\ndo = { 'a/5' = 'hang' }\n[suite]\ndaemons = ['a']\nlevels = [{ name = '5', set = {} }]\n";
     let holder = Project::new(hanging);
-    let (first, _) = holder.hang(&[]);
+    let (first, _) = holder.hang("");
     let project = Project::new(SUITE);
-    let mut command = project.drover(&["run", "tiny"]);
+    let mut command = project.drover("run tiny");
     let mut waiting = command.stderr(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(waiting.stderr.take().unwrap()).lines();
     let mut line = || lines.next().unwrap().unwrap();
@@ -53,7 +53,7 @@ fn a_suite_waits_for_the_machine_and_ctrl_c_ends_the_wait() {
         "nothing was stored"
     );
 
-    let mut waiting = TerminalProgram::start(&project.drover(&["run", "tiny"]), 24, 80);
+    let mut waiting = TerminalProgram::start(&project.drover("run tiny"), 24, 80);
     waiting.until("the seconds of the wait", |screen| {
         screen.lines().any(|line| {
             let seconds = line.strip_prefix("waiting for another drover run: ");
@@ -88,8 +88,8 @@ fn builds_of_daemons_are_shown_before_the_runs_and_one_that_fails_is_named_once(
             remedy.display()
         ),
     );
-    let arguments = ["run", "tiny", "--force"];
-    let mut suite = TerminalProgram::start(&project.drover(&arguments), 24, 100);
+    let arguments = "run tiny --force";
+    let mut suite = TerminalProgram::start(&project.drover(arguments), 24, 100);
     suite.until("the last line of the build", |screen| {
         screen.contains("building a: ") && screen.contains(" s, linking it")
     });
@@ -105,7 +105,7 @@ fn builds_of_daemons_are_shown_before_the_runs_and_one_that_fails_is_named_once(
 
     // The same command continues once the build works, and shows the builds in a log too.
     project.file("remedy", "");
-    let continued = project.run(&[], 0);
+    let continued = project.run("", 0);
     assert_contains(&messages(&continued), &["building b: sh -c"]);
     assert_eq!(project.log().len(), 4);
 }
@@ -116,8 +116,8 @@ fn ctrl_c_during_a_build_ends_the_suite_before_its_first_run() {
     let pid = project.path("pid");
     let script = format!("echo $$ > {}; exec sleep 1000", pid.display());
     build_by(&project, "a", &script);
-    let arguments = ["run", "tiny", "--force"];
-    let suite = Started::spawn(&mut project.drover(&arguments));
+    let arguments = "run tiny --force";
+    let suite = Started::spawn(&mut project.drover(arguments));
     let mut builder = None;
     wait_until("the build", || {
         let text = fs::read_to_string(&pid).unwrap_or_default();

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use harness_testing::program::beside;
+use harness_testing::program::{beside, words};
 use serde_json::{Value, json};
 
 use crate::streaming::{results, root};
@@ -86,21 +86,11 @@ fn a_driver_is_calibrated_and_its_floor_is_stored_unless_the_machine_is_too_busy
 }
 
 /// Runs the driver for half a second, and returns its result and what it printed.
-fn run(driver: &Path, folder: &Path, more: &[&str]) -> (Value, String) {
-    let into = folder.join("runs").join(more.concat());
+fn run(driver: &Path, folder: &Path, more: &str) -> (Value, String) {
+    let into = folder.join("runs").join(more);
     let mut run = command(driver, folder);
-    run.args([
-        "--daemon",
-        "null-http",
-        "-R",
-        "200",
-        "-c",
-        "2",
-        "-d",
-        "500ms",
-        "--into",
-    ]);
-    let ended = output(run.arg(&into).args(more));
+    run.args(words("--daemon null-http -R 200 -c 2 -d 500ms --into"));
+    let ended = output(run.arg(&into).args(words(more)));
     assert!(
         matches!(ended.status.code(), Some(0 | 3)),
         "{}",
@@ -114,7 +104,7 @@ fn a_run_of_the_calibrated_build_and_mode_shows_its_floor_and_no_other_one_does(
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     let [driver] = beside(env!("CARGO_BIN_EXE_drover"), ["http-load"]).unwrap();
-    let (before, text) = run(&driver, folder, &[]);
+    let (before, text) = run(&driver, folder, "");
     assert!(
         before.get("calibration").is_none() && !text.contains("driver and machine"),
         "{text}"
@@ -141,7 +131,7 @@ fn a_run_of_the_calibrated_build_and_mode_shows_its_floor_and_no_other_one_does(
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     let write = |stored: &Value| fs::write(&path, stored.to_string()).unwrap();
     write(&stored);
-    let (known, text) = run(&driver, folder, &["--threads", "1"]);
+    let (known, text) = run(&driver, folder, "--threads 1");
     assert_eq!(known["calibration"], stored["calibration"]);
     assert_contains(&text, &["of which 2.00 µs is driver and machine"]);
     let near = known["warnings"].as_array().unwrap().iter();
@@ -150,29 +140,25 @@ fn a_run_of_the_calibrated_build_and_mode_shows_its_floor_and_no_other_one_does(
             .count(),
         1
     );
-    for other in [
-        ["--threads", "2"],
-        ["--engine", "hyper"],
-        ["--driver-cpus", "0"],
-    ] {
-        let (other, _) = run(&driver, folder, &other);
+    for other in ["--threads 2", "--engine hyper", "--driver-cpus 0"] {
+        let (other, _) = run(&driver, folder, other);
         assert!(other.get("calibration").is_none(), "{other}");
     }
     stored["build"]["kernel"] = "1.0".into();
     write(&stored);
-    let (other, _) = run(&driver, folder, &["--threads", "1", "--quiet"]);
+    let (other, _) = run(&driver, folder, "--threads 1 --quiet");
     assert!(other.get("calibration").is_none(), "{other}");
 }
 
 #[test]
 fn an_unknown_driver_is_refused_and_one_without_a_plan_is_named() {
     let project = Project::new("[driver]\n");
-    let refused = project.call(&["calibrate", "fake"], 2);
+    let refused = project.call("calibrate fake", 2);
     assert_contains(
         &messages(&refused),
         &["there is no driver `fake`", "fake-gen"],
     );
-    let skipped = project.call(&["calibrate"], 2);
+    let skipped = project.call("calibrate", 2);
     let expected = [
         "Skipped: fake-gen: there is no configs/fake/calibrate.toml",
         "no driver can be calibrated",
@@ -180,7 +166,7 @@ fn an_unknown_driver_is_refused_and_one_without_a_plan_is_named() {
     assert_contains(&messages(&skipped), &expected);
     fs::remove_file(project.path("bin/fake-gen")).unwrap();
     project.file("configs/fake/calibrate.toml", "");
-    let skipped = project.call(&["calibrate", "fake-gen"], 2);
+    let skipped = project.call("calibrate fake-gen", 2);
     assert_contains(
         &messages(&skipped),
         &["Skipped: fake-gen: no program `fake-gen`"],
@@ -199,7 +185,7 @@ fn runs_without_a_record_of_the_peer_are_suspect_and_a_failed_one_fails() {
     };
     let cache = project.path("cache");
     let call = |code| {
-        let mut drover = project.drover(&["calibrate", "--force"]);
+        let mut drover = project.drover("calibrate --force");
         let ended = output(drover.env("XDG_CACHE_HOME", &cache));
         ends_with(&ended, code);
         shown(&ended)

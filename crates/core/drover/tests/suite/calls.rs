@@ -2,7 +2,7 @@
 
 use crate::support::{Project, assert_contains, ends_with, messages};
 
-fn refused(project: &Project, arguments: &[&str], parts: &[&str]) {
+fn refused(project: &Project, arguments: &str, parts: &[&str]) {
     let output = project.call(arguments, 2);
     assert_contains(&messages(&output), parts);
     assert!(project.log().is_empty(), "nothing was run");
@@ -22,36 +22,31 @@ fn a_call_that_cannot_be_right_is_refused_before_anything_runs() {
         "most",
         "[driver]\n[suite]\ndaemons = ['a']\n[suite.capacity]\nset = 'groups.0.clients'\nfrom = 1\nmost = 99999999999\n",
     );
-    let run = |plan: &str, more: &[&str], parts: &[&str]| {
-        let plan = format!("configs/fake/{plan}.toml");
-        let arguments = [&["run", plan.as_str(), "--force"], more].concat();
+    let run = |plan: &str, more: &str, parts: &[&str]| {
+        let arguments = format!("run configs/fake/{plan}.toml --force {more}");
         refused(&project, &arguments, parts);
     };
-    run("nonesuch", &[], &["nonesuch.toml"]);
-    run("plain", &[], &["no [suite]", "--daemon NAME", "daemons ="]);
-    run("refused", &[], &["driver.refuse", "refused.toml"]);
-    run("wrong", &[], &["level x", "clients"]);
-    run("most", &[], &["level 99999999999", "clients"]);
-    run("tiny", &["--daemon", "z"], &["`z`", "a, b, c"]);
-    run("tiny", &["--level", "6"], &["--level 6", "use one of 5"]);
-    run("tiny", &["--repeat", "0"], &["--repeat"]);
-    run("tiny", &["--set", "nonsense=1"], &["nonsense"]);
-    run("tiny", &["--set", "timeline.measure=soon"], &["measure"]);
-    run(
-        "tiny",
-        &["--out", "/proc/nowhere"],
-        &["--out /proc/nowhere"],
-    );
-    refused(&project, &["run"], &["PLAN"]);
-    refused(&project, &["nonsense"], &["nonsense"]);
-    refused(&project, &["doctor", "nonesuch.toml"], &["nonesuch.toml"]);
+    run("nonesuch", "", &["nonesuch.toml"]);
+    run("plain", "", &["no [suite]", "--daemon NAME", "daemons ="]);
+    run("refused", "", &["driver.refuse", "refused.toml"]);
+    run("wrong", "", &["level x", "clients"]);
+    run("most", "", &["level 99999999999", "clients"]);
+    run("tiny", "--daemon z", &["`z`", "a, b, c"]);
+    run("tiny", "--level 6", &["--level 6", "use one of 5"]);
+    run("tiny", "--repeat 0", &["--repeat"]);
+    run("tiny", "--set nonsense=1", &["nonsense"]);
+    run("tiny", "--set timeline.measure=soon", &["measure"]);
+    run("tiny", "--out /proc/nowhere", &["--out /proc/nowhere"]);
+    refused(&project, "run", &["PLAN"]);
+    refused(&project, "nonsense", &["nonsense"]);
+    refused(&project, "doctor nonesuch.toml", &["nonesuch.toml"]);
 }
 
 /// Calls the program below the root of a project, without naming the project.
 fn called_below(project: &Project, more: &[(&str, &std::path::Path)]) -> std::process::Output {
     let below = project.path("below");
     std::fs::create_dir_all(&below).unwrap();
-    let mut command = project.drover(&["list"]);
+    let mut command = project.drover("list");
     command.current_dir(below).envs(more.iter().copied());
     command.output().unwrap()
 }
@@ -65,9 +60,10 @@ fn a_root_that_others_may_write_is_refused_and_one_that_is_named_goes_before_it(
     std::fs::set_permissions(project.path(""), permissions).unwrap();
     let output = called_below(&project, &[]);
     ends_with(&output, 2);
-    for part in ["finding the project", "every user", "DROVER_ROOT"] {
-        assert!(messages(&output).contains(part), "{}", messages(&output));
-    }
+    assert_contains(
+        &messages(&output),
+        &["finding the project", "every user", "DROVER_ROOT"],
+    );
     let named = Project::new("[driver]\n");
     named.daemon("only-here", "true");
     let output = called_below(&project, &[("DROVER_ROOT", &named.path(""))]);
@@ -90,14 +86,14 @@ fn a_plan_that_sets_the_environment_of_daemons_is_nobody_else_s() {
         let path = project.path(&format!("configs/fake/{plan}.toml"));
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o666)).unwrap();
     }
-    let sets = ["run", "configs/fake/sets.toml", "--force"];
+    let sets = "run configs/fake/sets.toml --force";
     refused(
         &project,
-        &sets,
+        sets,
         &["every user", "`daemon_env`", "chmod go-w"],
     );
     let output = project
-        .drover(&["run", "configs/fake/harmless.toml", "--force"])
+        .drover("run configs/fake/harmless.toml --force")
         .output()
         .unwrap();
     assert!(
@@ -128,8 +124,7 @@ fn a_plan_with_a_secret_is_refused_before_it_is_kept_beside_results() {
         ),
     ] {
         project.plan(name, &plan);
-        let plan = format!("configs/fake/{name}.toml");
-        let arguments = ["run", plan.as_str(), "--force"];
+        let arguments = format!("run configs/fake/{name}.toml --force");
         refused(&project, &arguments, &["@FILE", "pass_env"]);
         let output = project.drover(&arguments).output().unwrap();
         assert!(

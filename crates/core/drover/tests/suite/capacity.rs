@@ -27,7 +27,7 @@ const OF_A: [&str; 7] = [
 #[test]
 fn it_doubles_bisects_and_confirms_and_the_answer_is_a_bracket_with_its_reason() {
     let project = project("");
-    let output = project.run(&[], 0);
+    let output = project.run("", 0);
     assert_eq!(project.log()[..7], OF_A);
     assert_eq!(
         project.log()[7..],
@@ -51,10 +51,10 @@ fn it_doubles_bisects_and_confirms_and_the_answer_is_a_bracket_with_its_reason()
 #[test]
 fn a_search_that_was_cut_short_goes_on_from_its_files() {
     let project = project("'a/350' = 'hang'");
-    let (child, _) = project.hang(&["--force"]);
+    let (child, _) = project.hang("--force");
     interrupt(&child);
     ends_with(&child.end(), 3);
-    let output = project.run(&["--daemon", "a,b"], 0);
+    let output = project.run("--daemon a,b", 0);
     assert_contains(&messages(&output), &["4 runs are complete"]);
     assert_eq!(project.log()[5..8], OF_A[4..]);
     assert_eq!(project.record()["found"][0]["held"], 325);
@@ -63,7 +63,7 @@ fn a_search_that_was_cut_short_goes_on_from_its_files() {
 #[test]
 fn failures_that_the_driver_lets_pass_are_no_miss() {
     let project = project("'a/100' = 'allowed', 'a/325' = 'allowed'");
-    project.run(&["--daemon", "a"], 0);
+    project.run("--daemon a", 0);
     assert_eq!(project.log(), OF_A);
     assert_eq!(project.record()["found"][0]["held"], 325);
 }
@@ -71,11 +71,11 @@ fn failures_that_the_driver_lets_pass_are_no_miss() {
 #[test]
 fn a_run_that_was_lost_is_made_again_and_counts_no_other_twice() {
     let project = project("'b/100' = 'hang'");
-    let (child, _) = project.hang(&["--force"]);
+    let (child, _) = project.hang("--force");
     interrupt(&child);
     ends_with(&child.end(), 3);
     fs::remove_file(project.suite("tiny/a/325/1/result.json")).unwrap();
-    project.run(&[], 0);
+    project.run("", 0);
     assert_eq!(project.log()[8..10], ["a/325/1", "b/100/1"]);
     assert_eq!(project.record()["found"][0]["held"], 325);
 }
@@ -84,7 +84,7 @@ fn a_run_that_was_lost_is_made_again_and_counts_no_other_twice() {
 fn a_limit_of_the_machine_bounds_the_search_and_failures_are_no_answer() {
     let project =
         project("'b/800' = 'limit', 'b/600' = 'errors', 'b/500' = 'suspect', 'a/200' = 'fail'");
-    project.run(&[], 1);
+    project.run("", 1);
     let record = project.record();
     let found = record["found"].as_array().unwrap();
     assert_eq!(
@@ -104,7 +104,7 @@ fn a_limit_of_the_machine_bounds_the_search_and_failures_are_no_answer() {
 #[test]
 fn a_run_that_the_driver_spoiled_is_made_again_and_is_no_miss() {
     let project = project("'a/200' = 'late once', 'a/325' = 'late once'");
-    let output = project.run(&["--daemon", "a"], 0);
+    let output = project.run("--daemon a", 0);
     let again = [
         "a/100/1", "a/200/1", "a/200/2", "a/400/1", "a/300/1", "a/350/1", "a/325/1", "a/325/2",
         "a/325/3",
@@ -120,7 +120,7 @@ fn a_run_that_the_driver_spoiled_is_made_again_and_is_no_miss() {
 #[test]
 fn where_the_driver_is_the_limit_the_search_ends_and_says_so() {
     let project = project("'a/400' = 'late', 'b/100' = 'late'");
-    let output = project.run(&[], 3);
+    let output = project.run("", 3);
     assert_eq!(
         project.log(),
         [
@@ -150,7 +150,7 @@ fn where_the_driver_is_the_limit_the_search_ends_and_says_so() {
 #[test]
 fn a_search_that_ends_at_its_first_level_has_its_answer_on_the_screen() {
     let project = project("'a/100' = 'late'");
-    let output = project.run(&["--daemon", "a"], 3);
+    let output = project.run("--daemon a", 3);
     assert_eq!(project.log(), ["a/100/1", "a/100/2", "a/100/3"]);
     let answer = "  capacity  a: no load held for certain; 100: 3 inconclusive runs, ";
     assert_contains(&shown(&output), &[answer]);

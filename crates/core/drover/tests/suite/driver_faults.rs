@@ -8,7 +8,7 @@ use std::process::{Command, Output, Stdio};
 use std::thread;
 
 use harness::drivers;
-use harness_testing::program::{CompletedRun, beside, ended_with};
+use harness_testing::program::{CompletedRun, beside, ended_with, words};
 use harness_testing::result::ResultFile;
 use harness_testing::{daemons, processes, result, skip};
 use load::driver::Address;
@@ -43,9 +43,9 @@ struct Driver {
     /// The option that takes the address of a daemon; the address alone if absent.
     target: Option<&'static str>,
     /// Its load, with the seconds that it lasts as `{s}`.
-    load: &'static [&'static str],
+    load: &'static str,
     /// Limits the time for which it waits for an answer, with the seconds as `{s}`.
-    limits: &'static [&'static str],
+    limits: &'static str,
 }
 
 const DRIVERS: [Driver; 5] = [
@@ -53,41 +53,36 @@ const DRIVERS: [Driver; 5] = [
         protocol: "fdpass",
         daemon: "rust-streaming",
         target: Some("--socket"),
-        load: &["--connections={s}0", "--ramp-up={s}s"],
-        limits: &["--stream-timeout={s}s"],
+        load: "--connections={s}0 --ramp-up={s}s",
+        limits: "--stream-timeout={s}s",
     },
     Driver {
         protocol: "amqp",
         daemon: "broker-daemon",
         target: Some("--uri"),
-        load: &["--rate=20", "--confirms", "--duration={s}s"],
-        limits: &["--confirm-timeout={s}s", "--heartbeat={s}"],
+        load: "--rate=20 --confirms --duration={s}s",
+        limits: "--confirm-timeout={s}s --heartbeat={s}",
     },
     Driver {
         protocol: "http",
         daemon: "http-daemon",
         target: None,
-        load: &[
-            "--connections=2",
-            "--rate=20",
-            "--duration={s}s",
-            "--warmup=0s",
-        ],
-        limits: &["--timeout={s}s"],
+        load: "--connections=2 --rate=20 --duration={s}s --warmup=0s",
+        limits: "--timeout={s}s",
     },
     Driver {
         protocol: "presence",
         daemon: "presence-daemon",
         target: Some("--url"),
-        load: &["--rooms=5", "--duration={s}s", "--ramp-up=0s"],
-        limits: &["--ack-timeout={s}s", "--connect-timeout={s}s"],
+        load: "--rooms=5 --duration={s}s --ramp-up=0s",
+        limits: "--ack-timeout={s}s --connect-timeout={s}s",
     },
     Driver {
         protocol: "issue",
         daemon: "issue-daemon",
         target: Some("--socket"),
-        load: &["--rate=20", "--duration={s}s"],
-        limits: &["--timeout={s}s"],
+        load: "--rate=20 --duration={s}s",
+        limits: "--timeout={s}s",
     },
 ];
 
@@ -187,10 +182,8 @@ impl Driver {
 }
 
 /// Returns options with a number of seconds in them.
-fn within(options: &[&str], seconds: u64) -> Vec<String> {
-    let options = options.iter();
-    let filled = options.map(|option| option.replace("{s}", &seconds.to_string()));
-    filled.collect()
+fn within(options: &str, seconds: u64) -> Vec<String> {
+    words(&options.replace("{s}", &seconds.to_string()))
 }
 
 /// Returns the same call, made by another program, such as `strace`.

@@ -21,7 +21,7 @@ fn hanging(what: &str) -> Project {
 #[test]
 fn an_interrupted_suite_goes_on_where_it_has_ended() {
     let project = hanging("hang");
-    let (child, driver) = project.hang(&["--force"]);
+    let (child, driver) = project.hang("--force");
     interrupt(&child);
     let output = child.end();
     ends_with(&output, 3);
@@ -34,7 +34,7 @@ fn an_interrupted_suite_goes_on_where_it_has_ended() {
     assert!(project.record()["ended_at"].is_null());
     assert_eq!(project.log(), ["a/5/1", "b/5/1", "b/10/1"]);
 
-    let output = project.run(&[], 0);
+    let output = project.run("", 0);
     assert_contains(&messages(&output), &["2 of 4 runs are complete"]);
     assert_eq!(project.log()[3..], ["b/10/1", "a/10/1"]);
     assert_eq!(project.suites(), 1);
@@ -44,7 +44,7 @@ fn an_interrupted_suite_goes_on_where_it_has_ended() {
 #[test]
 fn another_day_or_a_result_that_is_not_whole_does_not_keep_a_suite_from_going_on() {
     let project = hanging("hang");
-    let (child, _) = project.hang(&["--force"]);
+    let (child, _) = project.hang("--force");
     interrupt(&child);
     child.end();
     let today = project.suite("");
@@ -52,7 +52,7 @@ fn another_day_or_a_result_that_is_not_whole_does_not_keep_a_suite_from_going_on
     let earlier = today.with_file_name(format!("2020-01-01{}", &name[10..]));
     fs::rename(&today, &earlier).unwrap();
     fs::write(earlier.join("tiny/a/5/1/result.json"), "{ \"schema\": 1").unwrap();
-    let output = project.run(&[], 0);
+    let output = project.run("", 0);
     assert_contains(&messages(&output), &["1 of 4 runs are complete"]);
     assert_eq!(project.log()[3..], ["a/5/1", "b/10/1", "a/10/1"]);
     assert!(!today.exists());
@@ -61,24 +61,24 @@ fn another_day_or_a_result_that_is_not_whole_does_not_keep_a_suite_from_going_on
 #[test]
 fn fresh_begins_anew_beside_what_was_begun() {
     let project = hanging("hang");
-    let (child, _) = project.hang(&["--force"]);
+    let (child, _) = project.hang("--force");
     interrupt(&child);
     child.end();
-    project.run(&["--fresh"], 0);
+    project.run("--fresh", 0);
     assert_eq!((project.log().len(), project.suites()), (7, 2));
 }
 
 #[test]
 fn a_second_interrupt_ends_a_driver_that_hears_nothing() {
     let project = hanging("deaf");
-    let (child, driver) = project.hang(&["--force"]);
+    let (child, driver) = project.hang("--force");
     interrupt(&child);
     interrupt_again(&project, &child, driver);
     let output = child.end();
     ends_with(&output, 3);
     assert!(has_exited(driver));
     assert!(project.suite("tiny/report.md").is_file());
-    project.run(&[], 0);
+    project.run("", 0);
     assert_eq!(project.log().len(), 5);
 }
 
@@ -95,13 +95,13 @@ fn interrupt_again(project: &Project, child: &Started, driver: Pid) {
 #[test]
 fn a_suite_that_is_killed_takes_its_driver_along_and_goes_on_later() {
     let project = hanging("hang");
-    let (child, driver) = project.hang(&["--force"]);
+    let (child, driver) = project.hang("--force");
     kill(child.pid, Signal::SIGKILL).unwrap();
     child.end();
     wait_until("the end of the driver", || has_exited(driver));
     let folder = project.suite("tiny/b/10/1");
     assert!(folder.join("result.json").is_file());
-    project.run(&[], 0);
+    project.run("", 0);
     assert_eq!(project.suites(), 1);
     let record = project.record();
     let runs = record["runs"].as_array().unwrap();
@@ -117,11 +117,8 @@ fn a_suite_that_is_killed_takes_its_driver_along_and_goes_on_later() {
 #[test]
 fn a_second_suite_is_refused_with_the_pid_of_the_first() {
     let project = hanging("hang");
-    let (child, _) = project.hang(&[]);
-    let refused = project.call(
-        &["run", "configs/fake/tiny.toml", "--level", "5", "--no-wait"],
-        2,
-    );
+    let (child, _) = project.hang("");
+    let refused = project.call("run configs/fake/tiny.toml --level 5 --no-wait", 2);
     assert_contains(
         &messages(&refused),
         &[
@@ -131,9 +128,9 @@ fn a_second_suite_is_refused_with_the_pid_of_the_first() {
             "--force",
         ],
     );
-    let same = project.run(&[], 2);
+    let same = project.run("", 2);
     assert_contains(&messages(&same), &["--fresh"]);
-    project.run(&["--level", "5"], 0);
+    project.run("--level 5", 0);
     interrupt(&child);
     ends_with(&child.end(), 3);
 }
@@ -148,7 +145,7 @@ fn a_full_disk_keeps_what_was_measured_and_says_so() {
         return skip("the right to mount a file system");
     }
     let drover = env!("CARGO_BIN_EXE_drover");
-    let mut command = project.drover(&[]);
+    let mut command = project.drover("");
     let path: Vec<_> = command
         .get_envs()
         .map(|(key, value)| (key.to_owned(), value.map(ToOwned::to_owned)))
@@ -181,7 +178,7 @@ fn edit(project: &Project, change: impl FnOnce(&mut serde_json::Value)) {
 #[test]
 fn a_resumed_suite_exits_as_the_drivers_of_its_earlier_runs_did() {
     let project = hanging("hang");
-    let (child, _) = project.hang(&["--force"]);
+    let (child, _) = project.hang("--force");
     interrupt(&child);
     child.end();
     // The suite ended before it could record the exit code of the driver, which follows from its result.
@@ -190,25 +187,27 @@ fn a_resumed_suite_exits_as_the_drivers_of_its_earlier_runs_did() {
     let mut record = project.record();
     record["runs"] = serde_json::json!([]);
     fs::write(project.suite("tiny/suite.json"), record.to_string()).unwrap();
-    project.run(&[], 4);
+    project.run("", 4);
     assert_eq!(project.log()[3..], ["b/10/1", "a/10/1"]);
 }
 
 #[test]
 fn a_result_that_was_edited_is_named_and_measured_again() {
     let project = hanging("hang");
-    let (child, _) = project.hang(&["--force"]);
+    let (child, _) = project.hang("--force");
     interrupt(&child);
     child.end();
     edit(&project, |result| result["operations"]["ok"] = 4.into());
     let folder = project.suite("tiny/a/5/1");
     let path = folder.join("result.json");
-    let output = project.drover(&["report", path.to_str().unwrap()]).output();
+    let output = project
+        .drover(&format!("report {}", path.to_str().unwrap()))
+        .output();
     let output = output.unwrap();
     ends_with(&output, 2);
     let found = "edited or damaged: `operations.started` is 5, but 4";
     assert!(messages(&output).contains(found), "{}", messages(&output));
-    let output = project.run(&[], 0);
+    let output = project.run("", 0);
     assert!(messages(&output).contains(found), "{}", messages(&output));
     assert_eq!(project.log()[3..], ["a/5/1", "b/10/1", "a/10/1"]);
     let edited = json(&folder.join("unreadable.json"));

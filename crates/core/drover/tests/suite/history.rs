@@ -2,6 +2,7 @@
 
 use std::process::Command;
 
+use harness_testing::program::words;
 use harness_testing::skip;
 use serde_json::Value;
 
@@ -20,7 +21,7 @@ fn noise(run: usize) -> usize {
 /// Creates a project with results of the daemons `a`, which changes, and `b`, which does not.
 fn histories() -> Project {
     let project = Project::new("[driver]\n[suite]\ndaemons = ['a', 'b']\n");
-    project.run(&[], 0);
+    project.run("", 0);
     for daemon in ["a", "b"] {
         let mut result = json(&project.suite("tiny").join(daemon).join("5/1/result.json"));
         for run in 0..RUNS {
@@ -46,7 +47,7 @@ fn a_history_shows_the_course_of_each_metric_and_counts_what_it_leaves_out() {
     let warning = serde_json::json!({ "kind": "GeneratorLate", "severity": "invalid", "message": "late", "hint": "" });
     invalid["warnings"] = Value::Array(vec![warning]);
     project.file("history/a/x/result.json", &invalid.to_string());
-    let output = project.call(&["history", "history"], 0);
+    let output = project.call("history history", 0);
     let text = shown(&output);
     assert_contains(
         &text,
@@ -64,7 +65,7 @@ fn a_history_shows_the_course_of_each_metric_and_counts_what_it_leaves_out() {
     project.file("part/1/result.json", &without.to_string());
     let with = json(&project.path("history/b/1/result.json"));
     project.file("part/2/result.json", &with.to_string());
-    let part = project.call(&["history", "part"], 0);
+    let part = project.call("history part", 0);
     assert_contains(
         &shown(&part),
         &[
@@ -72,12 +73,12 @@ fn a_history_shows_the_course_of_each_metric_and_counts_what_it_leaves_out() {
             "  not measured in all runs: peak memory, CPU time",
         ],
     );
-    let output = project.call(&["history", "part", "--metric", "daemon.rss.peak"], 0);
+    let output = project.call("history part --metric daemon.rss.peak", 0);
     assert_contains(&shown(&output), &["tiny: b at 5, 1 run, 2026-01-02 to"]);
     assert_contains(&messages(&output), &["left out: 1 without the metrics"]);
-    let one = project.call(&["history", "history/b", "--metric", "errors"], 0);
+    let one = project.call("history history/b --metric errors", 0);
     assert_contains(&shown(&one), &["  errors  ▁▁▁"]);
-    let wrong = project.call(&["history", "history", "--metric", "daemon.rss.peek"], 2);
+    let wrong = project.call("history history --metric daemon.rss.peek", 2);
     assert_contains(
         &messages(&wrong),
         &["--metric: unknown figure `daemon.rss.peek`: did you mean `daemon.rss.peak`?"],
@@ -92,14 +93,7 @@ fn change_points(project: &Project, folder: &str) -> Vec<Value> {
         panic!("one history: {tests:?}");
     };
     let mut otava = Command::new("otava");
-    otava.args([
-        "analyze",
-        "drover",
-        "--output",
-        "json",
-        "--since",
-        "2026-01-01",
-    ]);
+    otava.args(words("analyze drover --output json --since 2026-01-01"));
     let output = otava.arg("--config-file").arg(&config).output().unwrap();
     assert!(output.status.success(), "{}", messages(&output));
     let found: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -115,14 +109,8 @@ fn otava_finds_the_run_at_which_a_daemon_changed_and_nothing_in_a_flat_history()
     let project = histories();
     for daemon in ["a", "b"] {
         let folder = format!("history/{daemon}");
-        let call = [
-            "history",
-            &folder,
-            "--out-csv",
-            daemon,
-            "--metric",
-            "daemon.rss.peak",
-        ];
+        let metric = "daemon.rss.peak";
+        let call = format!("history {folder} --out-csv {daemon} --metric {metric}");
         let output = project.call(&call, 0);
         assert_contains(&shown(&output), &["otava analyze drover --config-file "]);
     }

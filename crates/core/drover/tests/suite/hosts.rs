@@ -2,14 +2,14 @@
 
 use harness_testing::divided::DividedRun;
 use harness_testing::hosts::Hosts;
-use harness_testing::program::beside;
+use harness_testing::program::{beside, words};
 use harness_testing::result::ResultFile;
 
 use crate::streaming::root;
 use crate::support::has_three_shards;
 
 /// Runs a load of three shards on hosts 1 to 3, with the daemon on host 0; returns the run and the merged result.
-fn run(driver: &str, daemon: &str, load: &[&str]) -> Option<(DividedRun, ResultFile, String)> {
+fn run(driver: &str, daemon: &str, load: &str) -> Option<(DividedRun, ResultFile, String)> {
     let [program] = beside(env!("CARGO_BIN_EXE_drover"), [driver])?;
     let hosts = Hosts::create(4)?;
     let mut run = DividedRun::new(&program);
@@ -17,10 +17,10 @@ fn run(driver: &str, daemon: &str, load: &[&str]) -> Option<(DividedRun, ResultF
     for host in 0..4_u8 {
         let shard = format!("{}/3", host.saturating_sub(1));
         let own = match host {
-            0 => ["--role", "daemon", "--listen", &listen],
-            _ => ["--role", "load", "--shard", &shard],
+            0 => format!("--role daemon --listen {listen}"),
+            _ => format!("--role load --shard {shard}"),
         };
-        let part = run.part(&[&own, load].concat());
+        let part = run.part(&words(&format!("{own} {load}")));
         let mut command = hosts.command(host, part.get_program());
         command.args(part.get_args()).current_dir(root());
         command.args(["--daemon", daemon, "--threads", "1"]);
@@ -61,8 +61,8 @@ fn is_the_sum(run: &DividedRun, merged: &ResultFile, report: &str) {
 
 #[test]
 fn an_http_load_of_three_hosts_is_the_sum_of_their_shares() {
-    let load = ["-R", "300", "-c", "12", "-d", "4s"];
-    let Some((run, merged, report)) = run("http-load", "http-daemon", &load) else {
+    let load = "-R 300 -c 12 -d 4s";
+    let Some((run, merged, report)) = run("http-load", "http-daemon", load) else {
         return;
     };
     is_the_sum(&run, &merged, &report);
@@ -74,21 +74,8 @@ fn an_http_load_of_three_hosts_is_the_sum_of_their_shares() {
 
 #[test]
 fn messages_between_three_hosts_are_in_one_ledger() {
-    let load = [
-        "--producers",
-        "3",
-        "--consumers",
-        "3",
-        "--rate",
-        "300",
-        "--confirm",
-        "100",
-        "--prefetch",
-        "20",
-        "--duration",
-        "4s",
-    ];
-    let Some((run, merged, report)) = run("amqp-perftest", "broker-daemon", &load) else {
+    let load = "--producers 3 --consumers 3 --rate 300 --confirm 100 --prefetch 20 --duration 4s";
+    let Some((run, merged, report)) = run("amqp-perftest", "broker-daemon", load) else {
         return;
     };
     is_the_sum(&run, &merged, &report);
@@ -111,19 +98,8 @@ fn messages_between_three_hosts_are_in_one_ledger() {
 
 #[test]
 fn rooms_of_three_hosts_are_audited_whole_over_a_network_that_loses_packets() {
-    let load = [
-        "--rooms",
-        "6",
-        "--users-per-room",
-        "2",
-        "--ramp-up",
-        "500ms",
-        "--heartbeats-per-sec",
-        "2",
-        "-d",
-        "4s",
-    ];
-    let Some((run, merged, report)) = run("presence-load", "presence-daemon", &load) else {
+    let load = "--rooms 6 --users-per-room 2 --ramp-up 500ms --heartbeats-per-sec 2 -d 4s";
+    let Some((run, merged, report)) = run("presence-load", "presence-daemon", load) else {
         return;
     };
     is_the_sum(&run, &merged, &report);

@@ -15,15 +15,15 @@ fn project() -> Project {
 }
 
 /// Imports outputs and returns the paths of the results.
-fn import(project: &Project, arguments: &[&str]) -> Vec<PathBuf> {
-    let arguments = [&["import"], arguments].concat();
+fn import(project: &Project, arguments: &str) -> Vec<PathBuf> {
+    let arguments = format!("import {arguments}");
     let output = project.call(&arguments, 0);
     let paths = shown(&output);
     paths.lines().map(|path| project.path(path)).collect()
 }
 
-fn refused(project: &Project, arguments: &[&str], parts: &[&str]) {
-    let arguments = [&["import"], arguments].concat();
+fn refused(project: &Project, arguments: &str, parts: &[&str]) {
+    let arguments = format!("import {arguments}");
     let output = project.call(&arguments, 2);
     let messages = messages(&output);
     assert_contains(&messages, parts);
@@ -41,7 +41,7 @@ fn outputs_of_all_tools_become_results_with_the_outputs_beside_them() {
     let files = files.each_ref().map(|file| file.to_str().unwrap());
     let results = import(
         &project,
-        &[&files[..], &["--as", "nginx", "--level", "20"]].concat(),
+        &format!("{} --as nginx --level 20", files.join(" ")),
     );
     for ((result, file), tool) in results.iter().zip(files).zip(["wrk", "k6", "oha"]) {
         assert!(
@@ -81,42 +81,34 @@ fn outputs_of_one_name_are_repetitions_and_the_name_is_that_of_the_file_unless_i
     let project = project();
     let file = sample("wrk-good.txt");
     let file = file.to_str().unwrap();
-    let results = import(&project, &[file, file, "--as", "nginx"]);
+    let results = import(&project, &format!("{file} {file} --as nginx"));
     assert!(of_level(&results[0], "nginx-wrk", "20", 1), "{results:?}");
     assert!(of_level(&results[1], "nginx-wrk", "20", 2), "{results:?}");
     // The same tool asked for something else.
     let text = fs::read_to_string(file).unwrap();
     let other = project.file("other.txt", &text.replace("http://", "http://other."));
-    let other = import(&project, &[other.to_str().unwrap(), "--as", "nginx"]);
+    let other = import(&project, &format!("{} --as nginx", other.display()));
     assert!(of_level(&other[0], "nginx-wrk", "20", 1), "{other:?}");
-    let [result] = &import(&project, &[file, "--into", "here"])[..] else {
+    let [result] = &import(&project, &format!("{file} --into here"))[..] else {
         panic!("one file is one result");
     };
     assert_eq!(json(result)["daemon"]["name"], "wrk-good (wrk)");
     assert_eq!(*result, project.path("here/result.json"));
-    let again = project.call(&["import", file, "--into", "here"], 2);
+    let again = project.call(&format!("import {file} --into here"), 2);
     assert_contains(&messages(&again), &["already"]);
 }
 
 #[test]
 fn an_imported_result_stands_beside_one_of_our_own_in_a_report() {
     let project = project();
-    project.run(&[], 0);
+    project.run("", 0);
     let own = project.suite("tiny/a/5/1/result.json");
     fs::create_dir_all(project.path("both/own")).unwrap();
     fs::copy(own, project.path("both/own/result.json")).unwrap();
     let file = sample("oha-404.json");
-    let arguments = [
-        file.to_str().unwrap(),
-        "--as",
-        "nginx",
-        "--level",
-        "5",
-        "--into",
-        "both/nginx",
-    ];
+    let arguments = format!("{} --as nginx --level 5 --into both/nginx", file.display());
     import(&project, &arguments);
-    let output = project.call(&["analyze", "both"], 0);
+    let output = project.call("analyze both", 0);
     assert_contains(
         &shown(&output),
         &[
@@ -127,13 +119,13 @@ fn an_imported_result_stands_beside_one_of_our_own_in_a_report() {
             "oha calls the run 100.00 % successful",
         ],
     );
-    project.call(&["report", "both"], 0);
+    project.call("report both", 0);
     for page in ["report.md", "report.html"] {
         let page = fs::read_to_string(project.path("both").join(page)).unwrap();
         assert_contains(&page, &["nginx (oha)"]);
     }
     for format in ["csv", "hlog", "json"] {
-        let arguments = ["report", "both", "--format", format];
+        let arguments = format!("report both --format {format}");
         project.call(&arguments, 0);
     }
 }
@@ -143,7 +135,7 @@ fn a_figure_that_cannot_be_true_is_named_on_the_screen_and_in_the_report() {
     let project = project();
     let text = fs::read_to_string(sample("wrk-good.txt")).unwrap();
     project.file("odd.txt", &text.replace("262.00us", "0.00us"));
-    let output = project.call(&["import", "odd.txt", "--into", "odd"], 0);
+    let output = project.call("import odd.txt --into odd", 0);
     let expected = "left out of the figures of wrk: p50 of `service`: no answer takes 0 s";
     assert_contains(&messages(&output), &["odd/result.json: ", expected]);
     let page = fs::read_to_string(project.path("odd/report.html")).unwrap();
@@ -163,52 +155,56 @@ fn an_unreadable_import_is_named_with_the_expected_format() {
         &fs::read_to_string(sample("oha-good.json")).unwrap()[..500],
     );
     fs::write(project.path("binary"), [0xff, 0xfe, 0]).unwrap();
-    refused(&project, &["nonesuch.txt"], &["nonesuch.txt"]);
-    refused(&project, &["."], &["reading ."]);
+    refused(&project, "nonesuch.txt", &["nonesuch.txt"]);
+    refused(&project, ".", &["reading ."]);
     refused(
         &project,
-        &["foreign.txt"],
+        "foreign.txt",
         &["foreign.txt", "wrk, k6 or oha", "--summary-export"],
     );
     // All are read before any is written.
-    refused(&project, &[good, "cut.txt"], &["cut.txt", "wrk", "cut off"]);
-    refused(&project, &["cut.json"], &["cut.json", "oha", "cut off"]);
-    refused(&project, &["binary"], &["binary", "not text"]);
-    refused(&project, &["/dev/zero"], &["/dev/zero", "16 MiB"]);
     refused(
         &project,
-        &[good, "--format", "k6"],
+        &format!("{good} cut.txt"),
+        &["cut.txt", "wrk", "cut off"],
+    );
+    refused(&project, "cut.json", &["cut.json", "oha", "cut off"]);
+    refused(&project, "binary", &["binary", "not text"]);
+    refused(&project, "/dev/zero", &["/dev/zero", "16 MiB"]);
+    refused(
+        &project,
+        &format!("{good} --format k6"),
         &["wrk-good.txt", "k6", "expected JSON"],
     );
     refused(
         &project,
-        &[good, "--format", "ab"],
+        &format!("{good} --format ab"),
         &["--format", "wrk, k6, oha or auto"],
     );
     refused(
         &project,
-        &[good, good, "--into", "x"],
+        &format!("{good} {good} --into x"),
         &["--into x", "--out"],
     );
     refused(
         &project,
-        &[good, "--as", "../x"],
+        &format!("{good} --as ../x"),
         &["--as", "without slashes"],
     );
     refused(
         &project,
-        &[good, "--level", ""],
+        &format!("{good} --level ''"),
         &["--level", "without slashes"],
     );
     refused(
         &project,
-        &[good, "--out", "x", "--into", "y"],
+        &format!("{good} --out x --into y"),
         &["--out", "--into"],
     );
     refused(
         &project,
-        &[good, "--out", "/proc/nowhere"],
+        &format!("{good} --out /proc/nowhere"),
         &["--out /proc/nowhere"],
     );
-    refused(&project, &[], &["FILE"]);
+    refused(&project, "", &["FILE"]);
 }

@@ -3,17 +3,17 @@
 use std::process::Command;
 
 use harness_testing::divided::DividedRun;
-use harness_testing::program::beside;
+use harness_testing::program::{beside, words};
 use harness_testing::skip;
 
 use crate::streaming::root;
 
 /// The load of all shards.
-const LOAD: [&str; 8] = ["-R", "300", "-c", "6", "-d", "2s", "--threads", "1"];
+const LOAD: &str = "--daemon http-daemon -R 300 -c 6 -d 2s --threads 1";
 
 /// Runs three shards that a launcher starts, given the program and the arguments of all shards, and checks that their
 /// loads make one.
-fn launched_by(launcher: &str, package: &str, shards: impl Fn(&mut Command, &[&str])) {
+fn launched_by(launcher: &str, package: &str, shards: impl Fn(&mut Command, &[String])) {
     if Command::new(launcher).arg("--version").output().is_err() {
         return skip(format!("{launcher}, of the package {package}"));
     }
@@ -21,22 +21,14 @@ fn launched_by(launcher: &str, package: &str, shards: impl Fn(&mut Command, &[&s
         return;
     };
     let mut run = DividedRun::new(&program);
-    let mut daemon =
-        run.part(&[&["--role", "daemon", "--daemon", "http-daemon"], &LOAD[..]].concat());
+    let mut daemon = run.part(&words(&format!("--role daemon {LOAD}")));
     daemon.current_dir(root());
     run.start_command(daemon);
-    let folder = run.folder();
-    let common = [
-        program.to_str().unwrap(),
-        "--quiet",
-        "--daemon",
-        "http-daemon",
-        "--result-dir",
-        folder.to_str().unwrap(),
-    ];
+    let (program, folder) = (program.display(), run.folder());
+    let call = format!("{program} --quiet --result-dir {} {LOAD}", folder.display());
     let mut command = Command::new(launcher);
     command.current_dir(root());
-    shards(&mut command, &[&common, &LOAD[..]].concat());
+    shards(&mut command, &words(&call));
     let output = command.output().unwrap();
     run.wait_for_results();
     let (merged, _, report) = run.merge();

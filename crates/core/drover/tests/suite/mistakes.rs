@@ -1,10 +1,9 @@
 //! Typical mistakes in calls and plans: each message says what is wrong, where, and what to do.
 
-use harness_testing::mistakes::refused;
 use harness_testing::program::ended_with;
 use serde_json::Value;
 
-use crate::support::{Project, ends_with, messages};
+use crate::support::{Project, assert_contains, ends_with, messages};
 
 const SUITE: &str = "[driver]\n[suite]\ndaemons = ['a']\n";
 
@@ -21,74 +20,67 @@ fn a_wrong_call_is_named_with_what_it_may_mean() {
         "configs/fake/number.toml",
         "name = 'n'\n[timeline]\nmeasure = 10\ndrain = '1s'\n",
     );
-    let mistakes = [
-        refused(&["rnu"], &["'rnu'", "did you mean drover run?"]),
-        refused(&["compare", "a"], &["<OTHER>", "SUITE#nginx SUITE#caddy"]),
-        refused(
-            &["compare", "a#x", "b"],
+    for (call, parts) in [
+        ("rnu", &["'rnu'", "did you mean drover run?"][..]),
+        ("compare a", &["<OTHER>", "SUITE#nginx SUITE#caddy"]),
+        (
+            "compare a#x b",
             &["a: there is no such file or folder", "drover list"],
         ),
-        refused(&["run"], &["<PLAN>", "drover list"]),
-        refused(&["analyze"], &["<DIR>", "drover list"]),
-        refused(&["merge", "nope"], &["nope", "--result-dir"]),
-        refused(
-            &["sample", "abc", "x.csv"],
-            &["'abc'", "<PID>", "not a number"],
-        ),
-        refused(
-            &["run", "tiny", "--metrics-addr", "9100"],
+        ("run", &["<PLAN>", "drover list"]),
+        ("analyze", &["<DIR>", "drover list"]),
+        ("merge nope", &["nope", "--result-dir"]),
+        ("sample abc x.csv", &["'abc'", "<PID>", "not a number"]),
+        (
+            "run tiny --metrics-addr 9100",
             &["--metrics-addr", "such as 127.0.0.1:9100"],
         ),
-        refused(
-            &["configs/fake/tiny.toml"],
+        (
+            "configs/fake/tiny.toml",
             &["did you mean drover run configs/fake/tiny.toml?"],
         ),
-        refused(
-            &["run", "tniy"],
+        (
+            "run tniy",
             &["no plan `tniy`", "did you mean configs/fake/tiny.toml?"],
         ),
-        refused(&["run", "xyz"], &["no plan `xyz`", "drover list"]),
-        refused(
-            &["run", "other"],
+        ("run xyz", &["no plan `xyz`", "drover list"]),
+        (
+            "run other",
             &[
                 "several plans",
                 "configs/fake/other.toml, configs/more/other.toml",
             ],
         ),
-        refused(
-            &["run", "configs/fake/tinny.toml"],
+        (
+            "run configs/fake/tinny.toml",
             &["tinny.toml", "did you mean configs/fake/tiny.toml?"],
         ),
-        refused(
-            &["run", "number"],
+        (
+            "run number",
             &["number.toml", "line 3: timeline.measure", "\"10s\""],
         ),
-        refused(
-            &["run", "tiny", "--daemon", "stranger"],
+        (
+            "run tiny --daemon stranger",
             &[
                 "`stranger` serves smtp",
                 "for fake",
                 "choose one of a, b, c",
             ],
         ),
-        refused(
-            &["run", "tiny", "--daemon", "strangr"],
+        (
+            "run tiny --daemon strangr",
             &["no daemon `strangr`", "did you mean `stranger`?"],
         ),
-        refused(
-            &["run", "tiny", "--level", "7"],
-            &["--level 7", "use one of 5"],
-        ),
-        refused(
-            &["report", "nowhere"],
+        ("run tiny --level 7", &["--level 7", "use one of 5"]),
+        (
+            "report nowhere",
             &["nowhere", "no such file or folder", "drover list"],
         ),
-    ];
-    for mistake in &mistakes {
-        let output = project.drover(mistake.call).output().unwrap();
-        ended_with(&output, mistake.code, mistake.says, &mistake.call);
+    ] {
+        let output = project.drover(call).output().unwrap();
+        ended_with(&output, 2, parts, &call);
     }
-    let mut command = project.drover(&["run", "tiny"]);
+    let mut command = project.drover("run tiny");
     let output = command.env("FAKE_GEN_RATE", "5").output().unwrap();
     ended_with(
         &output,
@@ -102,7 +94,7 @@ fn a_wrong_call_is_named_with_what_it_may_mean() {
 #[test]
 fn a_plan_is_found_by_its_name_and_compared_with_its_own_past_only() {
     let project = Project::new(SUITE);
-    project.call(&["run", "tiny", "--force"], 0);
+    project.call("run tiny --force", 0);
     assert_eq!(project.log(), ["a/5/1"]);
     let now = project.suite("tiny");
     type Change = fn(&mut Value);
@@ -111,9 +103,8 @@ fn a_plan_is_found_by_its_name_and_compared_with_its_own_past_only() {
         let mut earlier = serde_json::from_str(&text).unwrap();
         change(&mut earlier);
         let base = project.file("base/result.json", &earlier.to_string());
-        let arguments = ["report", now.to_str().unwrap(), "--base"];
-        let arguments = [&arguments[..], &[base.to_str().unwrap()]].concat();
-        project.drover(&arguments).output().unwrap()
+        let call = format!("report {} --base {}", now.display(), base.display());
+        project.drover(&call).output().unwrap()
     };
     ends_with(&compare(|run| run["plan"]["name"] = "renamed".into()), 0);
     let others: [(Change, &str); 3] = [
@@ -133,8 +124,6 @@ fn a_plan_is_found_by_its_name_and_compared_with_its_own_past_only() {
     for (change, difference) in others {
         let output = compare(change);
         ends_with(&output, 2);
-        for part in ["--base", difference, "drover list"] {
-            assert!(messages(&output).contains(part), "{}", messages(&output));
-        }
+        assert_contains(&messages(&output), &["--base", difference, "drover list"]);
     }
 }

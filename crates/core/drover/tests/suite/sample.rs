@@ -25,7 +25,7 @@ fn a_running_process_is_sampled_until_it_ends_with_its_active_connections() {
         ("200 OK", "daemon_active_connections 7\n".to_owned())
     });
     let port = port.to_string();
-    let mut command = project.drover(&["sample", &pid, "own.csv", &port, "--interval", "20ms"]);
+    let mut command = project.drover(&format!("sample {pid} own.csv {port} --interval 20ms"));
     let sampler = Started::spawn(&mut command);
     wait_until("three samples", || lines(&project, "own.csv").len() >= 4);
     drop(subject);
@@ -55,7 +55,7 @@ fn a_signal_ends_sampling_and_keeps_the_samples() {
     let project = Project::new("");
     let subject = Started::spawn(Command::new("sleep").arg("600"));
     let pid = subject.pid.to_string();
-    let mut command = project.drover(&["sample", &pid, "own.csv", "--interval", "20ms"]);
+    let mut command = project.drover(&format!("sample {pid} own.csv --interval 20ms"));
     let sampler = Started::spawn(&mut command);
     wait_until("a sample", || lines(&project, "own.csv").len() >= 2);
     interrupt(&sampler);
@@ -64,7 +64,7 @@ fn a_signal_ends_sampling_and_keeps_the_samples() {
     let samples = lines(&project, "own.csv").len() - 1;
     assert_contains(&messages(&output), &[&format!("{samples} samples are in")]);
     // A second call does not overwrite them.
-    let again = project.call(&["sample", &pid, "own.csv"], 2);
+    let again = project.call(&format!("sample {pid} own.csv"), 2);
     assert_contains(&messages(&again), &["own.csv: name a new file"]);
 }
 
@@ -75,11 +75,11 @@ fn a_call_without_a_process_a_page_or_a_new_file_is_refused_with_the_remedy() {
     let port = serve_page(|_, _| ("200 OK", "requests_total 1\nopen 2\n".to_owned())).to_string();
     for (arguments, words) in [
         (
-            &["4194305", "x.csv"][..],
+            "4194305 x.csv",
             &["PID 4194305", "no such process", "pgrep"][..],
         ),
         (
-            &[&own, "x.csv", &port],
+            &*format!("{own} x.csv {port}"),
             &[
                 "no daemon_active_connections",
                 "--gauge",
@@ -87,19 +87,19 @@ fn a_call_without_a_process_a_page_or_a_new_file_is_refused_with_the_remedy() {
             ],
         ),
         (
-            &[&own, "x.csv", "ftp://x"],
+            &*format!("{own} x.csv ftp://x"),
             &["ftp://x", "http://127.0.0.1:9090/metrics"],
         ),
         (
-            &[&own, "missing/x.csv"],
+            &*format!("{own} missing/x.csv"),
             &["missing/x.csv", "a folder that exists"],
         ),
         (
-            &[&own, "x.csv", "--interval", "0s"],
+            &*format!("{own} x.csv --interval 0s"),
             &["--interval", "longer than 0"],
         ),
     ] {
-        let output = project.call(&[&["sample"], arguments].concat(), 2);
+        let output = project.call(&format!("sample {arguments}"), 2);
         assert_contains(&messages(&output), words);
     }
     assert!(!project.path("x.csv").exists());

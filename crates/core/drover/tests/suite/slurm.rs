@@ -20,11 +20,6 @@ const HTTP: &str = "name = \"http\"\nprotocol = \"http\"\n[timeline]\nmeasure = 
     [[groups]]\nname = \"rate\"\nrate = 300\n[driver]\npath = \"/1kb.txt\"\n";
 pub(crate) const STREAMS: &str = "name = \"streams\"\nprotocol = \"fdpass\"\n[timeline]\nmeasure = \"3s\"\ndrain = \"20s\"\n\
     [[groups]]\nname = \"fixed\"\nclients = 30\nramp = \"1s\"\nops = 1\n[driver]\nmessages = 3\nmessage_delay = \"10ms\"\n";
-const PRESENCE: &str = "name = \"presence\"\nprotocol = \"presence\"\n[timeline]\nmeasure = \"3s\"\ndrain = \"5s\"\n\
-    [[groups]]\nname = \"heartbeats\"\nrate = 24\n[driver]\nrooms = 6\nusers_per_room = 2\nramp_up = \"500ms\"\n";
-const AMQP: &str = "name = \"amqp\"\nprotocol = \"amqp\"\n[timeline]\nmeasure = \"3s\"\ndrain = \"20s\"\n\
-    [[groups]]\nname = \"producers\"\nrate = 300\n[[groups]]\nname = \"consumers\"\nclients = 3\n\
-    [driver]\nproducers = 3\nconfirms = 64\nprefetch = 10\n";
 
 /// A job on a cluster of four nodes, with its folder.
 struct Job {
@@ -150,28 +145,6 @@ fn streams_have_a_daemon_on_every_node() {
     is_whole(&merged, &report);
     assert_eq!(merged.operations("ok"), 30, "{report}");
     assert_eq!(merged["daemon"]["instances"], 3);
-}
-
-#[test]
-fn rooms_of_three_nodes_are_audited_whole() {
-    let Some(job) = Job::submit(PRESENCE, "presence-load", "presence-daemon") else {
-        return;
-    };
-    let (merged, report, _) = job.end();
-    is_whole(&merged, &report);
-}
-
-#[test]
-fn messages_between_three_nodes_are_in_one_ledger() {
-    let Some(job) = Job::submit(AMQP, "amqp-perftest", "broker-daemon") else {
-        return;
-    };
-    let (merged, report, _) = job.end();
-    is_whole(&merged, &report);
-    let started = merged.operations("started");
-    assert_eq!(started + merged.operations("missed"), 900, "{report}");
-    assert_eq!(merged.operations("ok"), started, "{report}");
-    merged.counts(&[("lost", 0), ("duplicated", 0), ("out_of_order", 0)]);
 }
 
 #[test]

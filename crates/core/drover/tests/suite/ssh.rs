@@ -22,6 +22,15 @@ use crate::support::{
     messages, shown,
 };
 
+/// The drivers and daemons that run on hosts.
+const PROGRAMS: [&str; 6] = [
+    "http-load",
+    "http-daemon",
+    "amqp-perftest",
+    "broker-daemon",
+    "fdpass-gen",
+    "streaming-daemon",
+];
 const SSHD: &str = "/usr/sbin/sshd";
 const HTTP: &str = "name = \"http\"\nprotocol = \"http\"\n[timeline]\nmeasure = \"4s\"\ndrain = \"5s\"\n\
     [[groups]]\nname = \"rate\"\nrate = 300\n[driver]\npath = \"/1kb.txt\"\n";
@@ -57,6 +66,7 @@ impl Network {
         address: impl Fn(u8) -> Ipv4Addr,
         command: impl Fn(u8, &str, &str) -> Command,
     ) -> Option<Self> {
+        beside(env!("CARGO_BIN_EXE_drover"), PROGRAMS)?;
         if !Path::new(SSHD).is_file() {
             skip("sshd, of the package openssh-server");
             return None;
@@ -275,9 +285,6 @@ impl Drop for Network {
 
 #[test]
 fn a_load_of_two_hosts_with_three_shares_is_one_result_and_leaves_nothing_there() {
-    if beside(env!("CARGO_BIN_EXE_drover"), ["http-load", "http-daemon"]).is_none() {
-        return;
-    }
     let Some(network) = Network::start(&["a", "b", "c"]) else {
         return;
     };
@@ -304,9 +311,6 @@ fn a_load_of_two_hosts_with_three_shares_is_one_result_and_leaves_nothing_there(
 
 #[test]
 fn hosts_of_a_real_network_reach_the_daemon_at_the_address_of_its_host() {
-    if beside(env!("CARGO_BIN_EXE_drover"), ["http-load", "http-daemon"]).is_none() {
-        return;
-    }
     let Some(hosts) = Hosts::create(3) else {
         return;
     };
@@ -337,9 +341,6 @@ fn hosts_of_a_real_network_reach_the_daemon_at_the_address_of_its_host() {
 
 #[test]
 fn levels_and_repetitions_are_divided_runs_of_one_suite() {
-    if beside(env!("CARGO_BIN_EXE_drover"), ["http-load", "http-daemon"]).is_none() {
-        return;
-    }
     let Some(network) = Network::start(&["a", "b"]) else {
         return;
     };
@@ -382,10 +383,6 @@ fn levels_and_repetitions_are_divided_runs_of_one_suite() {
 
 #[test]
 fn messages_between_hosts_are_in_one_ledger() {
-    let programs = ["amqp-perftest", "broker-daemon"];
-    if beside(env!("CARGO_BIN_EXE_drover"), programs).is_none() {
-        return;
-    }
     let Some(network) = Network::start(&["a", "b", "c"]) else {
         return;
     };
@@ -410,10 +407,6 @@ fn messages_between_hosts_are_in_one_ledger() {
 
 #[test]
 fn streams_have_a_daemon_on_every_host() {
-    let programs = ["fdpass-gen", "streaming-daemon"];
-    if beside(env!("CARGO_BIN_EXE_drover"), programs).is_none() {
-        return;
-    }
     let Some(network) = Network::start(&["a", "b"]) else {
         return;
     };
@@ -426,9 +419,6 @@ fn streams_have_a_daemon_on_every_host() {
 
 #[test]
 fn a_host_that_is_lost_is_named_and_the_rest_is_merged() {
-    if beside(env!("CARGO_BIN_EXE_drover"), ["http-load", "http-daemon"]).is_none() {
-        return;
-    }
     let Some(network) = Network::start(&["a", "b", "c"]) else {
         return;
     };
@@ -466,9 +456,6 @@ fn connections(server: &Child) -> Vec<i32> {
 
 #[test]
 fn a_host_that_answers_no_more_is_lost_and_ends_its_parts_by_itself() {
-    if beside(env!("CARGO_BIN_EXE_drover"), ["http-load", "http-daemon"]).is_none() {
-        return;
-    }
     let Some(network) = Network::start(&["a", "b"]) else {
         return;
     };
@@ -497,9 +484,6 @@ fn signal(pid: i32, signal: Signal) {
 
 #[test]
 fn nothing_runs_on_any_host_after_this_program_was_killed_or_interrupted() {
-    if beside(env!("CARGO_BIN_EXE_drover"), ["http-load", "http-daemon"]).is_none() {
-        return;
-    }
     let Some(network) = Network::start(&["a", "b"]) else {
         return;
     };
@@ -523,18 +507,11 @@ fn nothing_runs_on_any_host_after_this_program_was_killed_or_interrupted() {
 
 #[test]
 fn a_part_that_fails_before_the_start_ends_the_others_with_its_reason() {
-    if beside(env!("CARGO_BIN_EXE_drover"), ["http-load", "http-daemon"]).is_none() {
-        return;
-    }
     let Some(network) = Network::start(&["a", "b", "c"]) else {
         return;
     };
-    let more = [
-        "--daemon",
-        "http-daemon",
-        "--set",
-        "driver.path=\"/nothing\"",
-    ];
+    let wrong = "driver.path=\"/nothing\"";
+    let more = ["--daemon", "http-daemon", "--set", wrong];
     let output = network.drover("a,b,c", HTTP, &more).output().unwrap();
     ends_with(&output, 1);
     // Each shard checks the answers itself, so that either may be the first.
@@ -551,9 +528,6 @@ fn a_part_that_fails_before_the_start_ends_the_others_with_its_reason() {
 
 #[test]
 fn hosts_that_cannot_be_reached_are_named_together() {
-    if beside(env!("CARGO_BIN_EXE_drover"), ["http-load", "http-daemon"]).is_none() {
-        return;
-    }
     let Some(network) = Network::start(&["a", "b"]) else {
         return;
     };
@@ -582,9 +556,6 @@ fn hosts_that_cannot_be_reached_are_named_together() {
 
 #[test]
 fn hosts_that_lack_something_are_named_before_anything_is_launched() {
-    if beside(env!("CARGO_BIN_EXE_drover"), ["http-load", "http-daemon"]).is_none() {
-        return;
-    }
     let few_files = |folder: &str, start: &str| {
         if folder.ends_with("few") {
             format!("ulimit -n 80; {start}")
@@ -609,9 +580,6 @@ fn hosts_that_lack_something_are_named_before_anything_is_launched() {
 
 #[test]
 fn a_host_with_a_full_disk_or_one_that_runs_no_program_is_named() {
-    if beside(env!("CARGO_BIN_EXE_drover"), ["http-load", "http-daemon"]).is_none() {
-        return;
-    }
     if !geteuid().is_root() {
         return skip("root, to mount a small disk");
     }
@@ -639,9 +607,6 @@ fn a_host_with_a_full_disk_or_one_that_runs_no_program_is_named() {
 
 #[test]
 fn a_second_request_ends_all_parts_at_once() {
-    if beside(env!("CARGO_BIN_EXE_drover"), ["http-load", "http-daemon"]).is_none() {
-        return;
-    }
     let Some(network) = Network::start(&["a", "b"]) else {
         return;
     };

@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
+pub(crate) use harness_testing::assert_contains;
 use harness_testing::processes;
-use harness_testing::program::copy_program;
+use harness_testing::program::{copy_program, words};
 use harness_testing::result::ResultFile;
 pub(crate) use harness_testing::result::json;
 use nix::sys::signal::{Signal, kill};
@@ -82,7 +83,7 @@ impl Project {
     }
 
     /// Returns a command of the program in this project, with its own driver in PATH.
-    pub(crate) fn drover(&self, arguments: &[&str]) -> Command {
+    pub(crate) fn drover(&self, arguments: &str) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_drover"));
         let path = format!(
             "{}:{}",
@@ -90,7 +91,7 @@ impl Project {
             std::env::var("PATH").unwrap()
         );
         command
-            .args(arguments)
+            .args(words(arguments))
             .current_dir(self.folder.path())
             .env("PATH", path)
             .env_remove("DROVER_REQUIRE_ALL")
@@ -101,7 +102,7 @@ impl Project {
 
     /// Calls the program, and asserts its exit code.
     #[track_caller]
-    pub(crate) fn call(&self, arguments: &[&str], code: i32) -> Output {
+    pub(crate) fn call(&self, arguments: &str, code: i32) -> Output {
         let output = self.drover(arguments).output().unwrap();
         ends_with(&output, code);
         output
@@ -109,17 +110,15 @@ impl Project {
 
     /// Runs the plan to its end, and asserts the exit code. Several tests, and thus suites, run at once.
     #[track_caller]
-    pub(crate) fn run(&self, more: &[&str], code: i32) -> Output {
-        let arguments = [&["run", "configs/fake/tiny.toml", "--force"], more].concat();
-        self.call(&arguments, code)
+    pub(crate) fn run(&self, more: &str, code: i32) -> Output {
+        self.call(&format!("run configs/fake/tiny.toml --force {more}"), code)
     }
 
     /// Starts the plan and waits until one of its runs hangs. Without `--force` it waits for the lock of the machine,
     /// which suites of other tests may hold.
-    pub(crate) fn hang(&self, more: &[&str]) -> (Started, Pid) {
+    pub(crate) fn hang(&self, more: &str) -> (Started, Pid) {
         self.file("hang", "");
-        let arguments = [&["run", "configs/fake/tiny.toml"], more].concat();
-        let mut command = self.drover(&arguments);
+        let mut command = self.drover(&format!("run configs/fake/tiny.toml {more}"));
         let child = Started::spawn(&mut command);
         let mut pid = None;
         processes::wait_until_within(LIMIT, "a run that hangs", || {
@@ -220,13 +219,5 @@ pub(crate) fn has_three_shards(merged: &ResultFile) {
     assert_eq!(merged["shards"].as_array().unwrap().len(), 3);
     for kind in ["ShardsMissing", "CountsDisagree", "WorkersFailed"] {
         assert!(merged.warning(kind).is_none(), "{}", merged["warnings"]);
-    }
-}
-
-/// Asserts that a text has all parts.
-#[track_caller]
-pub(crate) fn assert_contains(text: &str, parts: &[&str]) {
-    for part in parts {
-        assert!(text.contains(part), "{part:?} is not in: {text}");
     }
 }

@@ -20,7 +20,7 @@ use crate::support::assert_contains;
 #[path = "../../../measure/tests/suite/example/result.rs"]
 mod example;
 
-const FILES: [&str; 19] = [
+const FILES: [&str; 18] = [
     "wrk-good.txt",
     "wrk-404.txt",
     "wrk-plain.txt",
@@ -31,7 +31,6 @@ const FILES: [&str; 19] = [
     "k6-callback.json",
     "k6-tags.json",
     "k6-good.json",
-    "k6-404.json",
     "k6-refused.json",
     "k6-errors.json",
     "k6-handled.json",
@@ -410,7 +409,6 @@ fn exports_of_k6_are_read() {
     assert_series(&result, "service", &figures);
     // There was no TLS: 0 throughout is not a figure.
     assert!(result.summary("tls").is_none() && result.summary("waiting").is_some());
-    assert_series(&read("k6-404.json"), "service", &json!({ "p99_ns": null }));
 }
 
 #[test]
@@ -431,17 +429,15 @@ fn a_threshold_of_an_export_is_true_where_it_was_crossed() {
 
 #[test]
 fn the_failures_of_k6_have_no_kind_and_its_times_of_0_are_no_service_times() {
-    let result = read("k6-404.json");
-    assert_eq!(operations(&result), [13_744, 0, 13_744, 0]);
-    assert_eq!(errors(&result), [("unspecified", 13_744)]);
-
     let refused = read("k6-refused.json");
     assert_eq!(operations(&refused), [20, 0, 20, 0]);
+    assert_eq!(errors(&refused), [("unspecified", 20)]);
     assert!(refused.summary("service").is_none());
     assert_contains(&outcome(&refused), &["a time of 0"]);
 
     for (file, counted) in [("k6-errors.json", 376), ("k6-handled.json", 380)] {
         let result = read(file);
+        assert_series(&result, "service", &json!({ "p99_ns": null }));
         assert_eq!(
             operations(&result),
             [counted, counted - 20, 20, 0],

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use harness_testing::divided::DividedRun;
 use harness_testing::processes::{send, wait_until};
-use harness_testing::program::beside;
+use harness_testing::program::{beside, words};
 use harness_testing::terminal::TerminalProgram;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -41,10 +41,10 @@ fn live(folder: &Path, seconds: std::ops::RangeInclusive<u64>) {
 #[test]
 fn a_running_suite_is_shown_live_and_the_terminal_is_as_before_at_the_end() {
     let project = Project::new(SUITE);
-    let (suite, _) = project.hang(&["--force"]);
+    let (suite, _) = project.hang("--force");
     let run = project.suite("tiny/b/10/1");
     live(&run, 1..=33);
-    let mut watch = TerminalProgram::start(&project.drover(&["watch"]), 24, 80);
+    let mut watch = TerminalProgram::start(&project.drover("watch"), 24, 80);
     let screen = watch.until("live second", |screen| {
         screen.contains("33/~66 s") && screen.contains("MiB")
     });
@@ -95,8 +95,8 @@ fn a_single_run_is_shown_and_a_small_terminal_is_no_problem() {
         .open(run.join("live.jsonl"));
     let later = SystemTime::now() + Duration::from_secs(3600);
     seconds.unwrap().set_modified(later).unwrap();
-    let mut arguments = vec!["watch", run.to_str().unwrap()];
-    let mut watch = TerminalProgram::start(&project.drover(&arguments), 24, 80);
+    let call = format!("watch {}", run.display());
+    let mut watch = TerminalProgram::start(&project.drover(&call), 24, 80);
     let screen = watch.until("live second", |screen| {
         screen.contains("33/~66 s") && screen.contains("q quits")
     });
@@ -120,8 +120,7 @@ fn a_single_run_is_shown_and_a_small_terminal_is_no_problem() {
     assert!(watch.end().success(), "{}", watch.written());
     assert!(watch.shows_shell(), "{}", watch.written());
 
-    arguments.push("--once");
-    let frame = project.call(&arguments, 0);
+    let frame = project.call(&format!("{call} --once"), 0);
     assert_contains(&shown(&frame), &["33/~66 s"]);
 }
 
@@ -131,18 +130,18 @@ fn the_shards_of_a_divided_run_are_shown_with_their_sum_and_a_killed_one_is_name
         return;
     };
     let mut run = DividedRun::new(&program);
-    let daemon = ["--role", "daemon", "--daemon", "http-daemon"];
-    for part in [&["--shard", "0/2"][..], &["--shard", "1/2"], &daemon] {
-        let load = ["-R", "40", "-d", "10m", "--threads", "1"];
-        let mut part = run.part(&[part, &load].concat());
+    let daemon = "--role daemon --daemon http-daemon";
+    for part in ["--shard 0/2", "--shard 1/2", daemon] {
+        let load = "-R 40 -d 10m --threads 1";
+        let mut part = run.part(&words(&format!("{part} {load}")));
         part.current_dir(root());
         run.start_command(part);
     }
     let project = Project::new("[driver]\n");
     let folder = run.folder();
-    let arguments = ["watch", folder.to_str().unwrap()];
+    let call = format!("watch {}", folder.display());
     wait_until("the parts meet", || folder.join("ready-0").exists());
-    let mut watch = TerminalProgram::start(&project.drover(&arguments), 24, 100);
+    let mut watch = TerminalProgram::start(&project.drover(&call), 24, 100);
     let screen = watch.until("both shards", |screen| {
         screen.contains("2 shards: 2 running") && screen.contains("starts 40/s")
     });
@@ -168,7 +167,7 @@ fn the_shards_of_a_divided_run_are_shown_with_their_sum_and_a_killed_one_is_name
     send(run.process(1), Signal::SIGKILL);
     let screen = watch.until("a silent shard", |screen| screen.contains("1 silent (1)"));
     assert!(row(&screen, "1").contains(" silent for "), "{screen}");
-    let frame = project.call(&[&arguments[..], &["--once"]].concat(), 0);
+    let frame = project.call(&format!("{call} --once"), 0);
     assert_contains(&shown(&frame), &["1 silent (1)", "1 running"]);
     send(run.process(0), Signal::SIGINT);
     let screen = watch.until("the end", |screen| {
@@ -179,7 +178,7 @@ fn the_shards_of_a_divided_run_are_shown_with_their_sum_and_a_killed_one_is_name
     assert!(watch.end().success());
     // Its totals are read from its result.
     let started = run.shard(0).operations("started").to_string();
-    let frame = shown(&project.call(&[&arguments[..], &["--once"]].concat(), 0));
+    let frame = shown(&project.call(&format!("{call} --once"), 0));
     assert_contains(&row(&frame, "0"), &[&started, "ended "]);
     run.wait();
 }
@@ -187,9 +186,9 @@ fn the_shards_of_a_divided_run_are_shown_with_their_sum_and_a_killed_one_is_name
 #[test]
 fn ctrl_c_and_a_signal_restore_the_terminal() {
     let project = Project::new("[driver]\n[suite]\ndaemons = ['a']\n");
-    project.run(&[], 0);
+    project.run("", 0);
     let start = || {
-        let mut watch = TerminalProgram::start(&project.drover(&["watch"]), 24, 80);
+        let mut watch = TerminalProgram::start(&project.drover("watch"), 24, 80);
         watch.until("suite", |screen| screen.contains("finished"));
         watch
     };
@@ -206,8 +205,8 @@ fn ctrl_c_and_a_signal_restore_the_terminal() {
 #[test]
 fn a_terminal_that_is_closed_ends_the_view() {
     let project = Project::new("[driver]\n[suite]\ndaemons = ['a']\n");
-    project.run(&[], 0);
-    let program = project.drover(&["watch"]);
+    project.run("", 0);
+    let program = project.drover("watch");
     // As under `nohup`: the signal of the closed terminal does not arrive.
     let mut without_signal = Command::new("env");
     without_signal
@@ -240,8 +239,8 @@ fn arrows_scroll_a_table_that_does_not_fit() {
     daemons
         .iter()
         .for_each(|daemon| project.daemon(daemon, "drover-no-such-tool"));
-    project.run(&[], 1);
-    let mut watch = TerminalProgram::start(&project.drover(&["watch"]), 20, 80);
+    project.run("", 1);
+    let mut watch = TerminalProgram::start(&project.drover("watch"), 20, 80);
     let screen = watch.until("table", |screen| screen.contains("daemon-01  missing"));
     assert!(
         screen.contains("more below") && !screen.contains("daemon-20"),
@@ -258,10 +257,10 @@ fn arrows_scroll_a_table_that_does_not_fit() {
 #[test]
 fn one_frame_is_text_for_scripts() {
     let project = Project::new("[driver]\n[suite]\ndaemons = ['a', 'b']\nrepeat = 3\n");
-    let nothing = project.call(&["watch", "--once"], 2);
+    let nothing = project.call("watch --once", 2);
     assert_contains(&messages(&nothing), &["drover run PLAN"]);
-    project.run(&[], 0);
-    let frame = project.call(&["watch", "--once"], 0);
+    project.run("", 0);
+    let frame = project.call("watch --once", 0);
     let text = shown(&frame);
     assert_contains(
         &text,
@@ -273,6 +272,6 @@ fn one_frame_is_text_for_scripts() {
         ],
     );
     assert!(!text.contains('\x1b'), "{text}");
-    let piped = project.call(&["watch"], 2);
+    let piped = project.call("watch", 2);
     assert_contains(&messages(&piped), &["--once"]);
 }

@@ -88,6 +88,7 @@ fn cores(text: &str) -> Result<f64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use harness_testing::assert_contains;
 
     #[test]
     fn a_daemon_that_is_not_launched_has_no_limits_and_the_driver_may_have_cpus() {
@@ -124,10 +125,7 @@ mod tests {
         ];
         for (option, options) in of_daemon {
             let problem = refused(&options);
-            assert!(
-                problem.contains(&format!("{option}: is only for a daemon")),
-                "{problem}"
-            );
+            assert_contains(&problem, &[&format!("{option}: is only for a daemon")]);
         }
     }
 

@@ -202,6 +202,7 @@ fn parse_time(text: &str) -> Result<u64, Invalid> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use harness_testing::assert_contains;
 
     fn share(text: &str, variables: &[(&str, &str)]) -> Result<(u64, u64), String> {
         let variable = |name: &str| {
@@ -251,10 +252,7 @@ mod tests {
             ("auto/3", &[("JOB_COMPLETION_INDEX", "3")], "0/3 to 2/3"),
         ] {
             let error = share(text, variables).unwrap_err();
-            assert!(
-                error.contains("--shard") && error.contains(words),
-                "{error}"
-            );
+            assert_contains(&error, &["--shard", words]);
         }
     }
 
@@ -273,10 +271,7 @@ mod tests {
             ("2100-01-31T12:00:00+02:00", "with its Z"),
         ] {
             let error = parse_time(text).unwrap_err().to_string();
-            assert!(
-                error.contains("--start-at") && error.contains(words),
-                "{error}"
-            );
+            assert_contains(&error, &["--start-at", words]);
         }
     }
 }

@@ -118,6 +118,7 @@ mod tests {
     use super::*;
     use crate::live::End;
     use crate::live::tests::second;
+    use harness_testing::assert_contains;
 
     #[test]
     fn at_80_columns_the_line_has_what_matters_and_a_bar() {
@@ -165,9 +166,7 @@ mod tests {
     #[test]
     fn a_wide_terminal_shows_every_count() {
         let line = render(&second(66), 160);
-        for part in ["started 81.4k", "ok 79.2k", "open 1,000"] {
-            assert!(line.contains(part), "{part} is not in {line}");
-        }
+        assert_contains(&line, &["started 81.4k", "ok 79.2k", "open 1,000"]);
     }
 
     #[test]

@@ -11,6 +11,7 @@ use harness::part::Part;
 use harness::run::{External, Settings, Subject, run};
 use harness::signals::Signals;
 use harness::store::Folder;
+use harness_testing::assert_contains;
 use harness_testing::processes::wait_until;
 use load::clock::{self, Timer};
 use load::driver::{Cancellation, Checked, Description, Driver, Target, ValidPlan, Worker};
@@ -264,10 +265,7 @@ fn a_thread_that_hangs_does_not_outlive_the_second_interruption() {
     }
     let (result, _) = play(Behaviour::OneHangs).unwrap();
     let failure = failure(&result);
-    assert!(
-        failure.contains("did not end after the second interruption"),
-        "{failure}"
-    );
+    assert_contains(&failure, &["did not end after the second interruption"]);
     assert!(result.operations.add_up());
     assert!(result.operations.ok >= 3, "{:?}", result.operations);
 }

@@ -14,6 +14,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use harness_testing::program::words;
 use subject::manifest::Manifest;
 use toml::{Table, Value};
 
@@ -492,16 +493,10 @@ fn tests_and_benches_use_the_libraries_of_the_build() {
 /// Returns the libraries of a build, each with its features.
 fn library_features(edges: &str, packages: &[&str]) -> BTreeSet<String> {
     let listed = Command::new(env!("CARGO"))
-        .args([
-            "tree",
-            "--offline",
-            "--edges",
-            edges,
-            "--prefix",
-            "none",
-            "--format",
-            "{p} with {f}",
-        ])
+        .args(words(
+            "tree --offline --prefix none --format '{p} with {f}'",
+        ))
+        .args(["--edges", edges])
         .args(packages)
         .current_dir(root())
         .output()

@@ -312,6 +312,7 @@ fn set(variable: &str) -> Option<OsString> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use harness_testing::assert_contains;
 
     fn project() -> tempfile::TempDir {
         let root = tempfile::tempdir().unwrap();
@@ -373,8 +374,6 @@ mod tests {
         assert_eq!(last, [sources.path()]);
         let nowhere = empty.path().join("share/drover");
         let error = found(&nowhere, None).unwrap_err().to_string();
-        for part in ["share/drover", "DROVER_ROOT", "scripts/install"] {
-            assert!(error.contains(part), "{part}: {error}");
-        }
+        assert_contains(&error, &["share/drover", "DROVER_ROOT", "scripts/install"]);
     }
 }

@@ -6,6 +6,7 @@ use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
+use harness_testing::assert_contains;
 use harness_testing::processes::{children, wait_until};
 use harness_testing::skip;
 use load::driver::Target;
@@ -151,10 +152,7 @@ fn an_address_without_a_listener_here_is_explained_with_a_remedy() {
         format!("{why}: {}", why.remedy())
     };
     let elsewhere = told(of_url("http://192.0.2.1:80/"));
-    assert!(
-        elsewhere.contains("192.0.2.1") && elsewhere.contains("not an address of this machine"),
-        "{elsewhere}"
-    );
+    assert_contains(&elsewhere, &["192.0.2.1", "not an address of this machine"]);
     let listener = UnixListener::bind(tempfile::tempdir().unwrap().path().join("gone"));
     let gone = listener.unwrap().local_addr().unwrap();
     let gone = Target::at(gone.as_pathname().unwrap().to_owned());
@@ -164,10 +162,12 @@ fn an_address_without_a_listener_here_is_explained_with_a_remedy() {
         .unwrap();
     for nobody in [found(&gone), of_url(&format!("http://{free}/"))] {
         let nobody = told(nobody);
-        assert!(
-            nobody.contains("no process of this machine's network namespace listens at")
-                && nobody.contains("--pid"),
-            "{nobody}"
+        assert_contains(
+            &nobody,
+            &[
+                "no process of this machine's network namespace listens at",
+                "--pid",
+            ],
         );
     }
 }

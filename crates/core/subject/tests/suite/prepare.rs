@@ -1,5 +1,6 @@
 //! What happens before a daemon is started: its tools, its build, and errors in its manifest.
 
+use harness_testing::assert_contains;
 use harness_testing::processes::wait_until;
 use subject::daemon::{Daemon, DaemonError, Options};
 
@@ -19,11 +20,7 @@ fn a_missing_tool_is_named_with_the_remedy() {
         matches!(&error, DaemonError::ToolMissing { tool, .. } if tool == "drover-has-no-such-tool"),
         "{error}"
     );
-    assert!(
-        error.to_string().contains("no executable program")
-            && error.to_string().contains("install it"),
-        "{error}"
-    );
+    assert_contains(&error.to_string(), &["no executable program", "install it"]);
     let project = Project::with(
         "needs-a-tool",
         &format!(
@@ -32,10 +29,7 @@ fn a_missing_tool_is_named_with_the_remedy() {
         ),
     );
     let error = project.prepare("needs-a-tool").unwrap_err().to_string();
-    assert!(
-        error.contains("needs `sh`") && error.contains("exited with status 4: too old"),
-        "{error}"
-    );
+    assert_contains(&error, &["needs `sh`", "exited with status 4: too old"]);
 }
 
 #[test]
@@ -58,10 +52,7 @@ fn a_failed_build_shows_the_end_of_its_log_and_where_the_rest_is() {
     );
     assert!(last_lines.ends_with("error: no such symbol"), "{error}");
     assert!(std::fs::read_to_string(log).unwrap().contains("first"));
-    assert!(
-        error.to_string().contains(&log.display().to_string()),
-        "{error}"
-    );
+    assert_contains(&error.to_string(), &[&log.display().to_string()]);
     assert!(!project.dir("does-not-build").join("third").exists());
 }
 
@@ -105,10 +96,7 @@ fn an_unknown_daemon_and_one_of_another_protocol_name_those_that_would_do() {
         matches!(&error, DaemonError::UnknownDaemon { known, .. } if known == &["one", "two"]),
         "{error}"
     );
-    assert!(
-        error.to_string().contains("known daemons: one, two"),
-        "{error}"
-    );
+    assert_contains(&error.to_string(), &["known daemons: one, two"]);
     assert!(matches!(
         project.prepare("../one"),
         Err(DaemonError::UnknownDaemon { .. })
@@ -123,10 +111,7 @@ fn an_unknown_daemon_and_one_of_another_protocol_name_those_that_would_do() {
         matches!(&error, DaemonError::OtherProtocol { known, .. } if known == &["two"]),
         "{error}"
     );
-    assert!(
-        error.to_string().contains("serves amqp, not test"),
-        "{error}"
-    );
+    assert_contains(&error.to_string(), &["serves amqp, not test"]);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use harness_testing::assert_contains;
 use harness_testing::processes::{is_running, wait_until};
 use subject::daemon::{DaemonError, Options};
 
@@ -24,27 +25,27 @@ async fn a_daemon_that_exits_at_once_is_reported_with_its_status_and_last_lines(
         (status.as_str(), last_lines.as_str()),
         ("exited with status 3", "to stdout\nthe disk is full")
     );
-    for part in [
-        "exits-at-once",
-        "exited with status 3",
-        "| the disk is full",
-        "started as: sh -c",
-    ] {
-        assert!(
-            error.to_string().contains(part),
-            "{part:?} is not in: {error}"
-        );
-    }
+    assert_contains(
+        &error.to_string(),
+        &[
+            "exits-at-once",
+            "exited with status 3",
+            "| the disk is full",
+            "started as: sh -c",
+        ],
+    );
 }
 
 #[tokio::test]
 async fn a_daemon_that_is_killed_before_it_is_ready_is_reported_with_the_signal() {
     let project = Project::with("kills-itself", &script("kill -s SEGV $$; exec sleep 1000"));
     let error = project.start("kills-itself").await.unwrap_err().to_string();
-    assert!(
-        error.contains("was killed by SIGSEGV before it was ready")
-            && error.contains("it wrote nothing"),
-        "{error}"
+    assert_contains(
+        &error,
+        &[
+            "was killed by SIGSEGV before it was ready",
+            "it wrote nothing",
+        ],
     );
 }
 
@@ -65,14 +66,8 @@ async fn a_daemon_that_is_never_ready_is_killed_and_the_error_says_what_was_wait
         panic!("{error}")
     };
     assert_eq!(*limit, Duration::from_millis(700));
-    assert!(
-        waited_for.contains("daemon.sock") && waited_for.contains("No such file"),
-        "{waited_for}"
-    );
-    assert!(
-        error.to_string().contains("within 700ms") && error.to_string().contains("`timeout`"),
-        "{error}"
-    );
+    assert_contains(waited_for, &["daemon.sock", "No such file"]);
+    assert_contains(&error.to_string(), &["within 700ms", "`timeout`"]);
     // The script had written its id when it was killed, or was killed before it could.
     let pids = std::fs::read_to_string(project.dir("never-ready").join("pids")).unwrap_or_default();
     assert!(
@@ -109,10 +104,7 @@ async fn every_kind_of_probe_says_what_it_waited_for() {
             .await
             .unwrap_err()
             .to_string();
-        assert!(
-            error.contains(expected) && error.contains("within 20ms"),
-            "{error}"
-        );
+        assert_contains(&error, &[expected, "within 20ms"]);
     }
 }
 
@@ -125,9 +117,7 @@ async fn a_program_that_is_not_there_is_named() {
     let error = project.start("no-program").await.unwrap_err();
     let text = error.to_string();
     assert!(matches!(error, DaemonError::NotStarted { .. }), "{text}");
-    for part in ["starting `", "/nothing`", "correct the path"] {
-        assert!(text.contains(part), "{part:?} is not in: {text}");
-    }
+    assert_contains(&text, &["starting `", "/nothing`", "correct the path"]);
     for (name, keys, part) in [
         (
             "misspelled",

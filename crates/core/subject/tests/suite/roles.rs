@@ -1,12 +1,13 @@
 //! The roles of the test program: it runs itself again to get a daemon or a harness in its own process.
 
 use std::io::{Read as _, Write as _};
-use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
+use std::os::fd::AsRawFd as _;
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use nix::sys::socket::{
-    AddressFamily, Backlog, SockFlag, SockType, UnixAddr, accept, bind, listen, socket,
+    AddressFamily, Backlog, SockFlag, SockType, UnixAddr, bind, listen, socket,
 };
 use subject::daemon::{Daemon, Options};
 
@@ -50,11 +51,9 @@ fn listen_on_a_unix_socket(kind: SockType) {
     )
     .unwrap();
     listen(&listener, Backlog::new(8).unwrap()).unwrap();
-    loop {
-        let connection = accept(listener.as_raw_fd()).unwrap();
-        // SAFETY: the kernel has just made this descriptor, and nothing else owns it.
-        #[expect(unsafe_code, reason = "nix's accept returns a bare descriptor")]
-        let mut connection = std::fs::File::from(unsafe { OwnedFd::from_raw_fd(connection) });
+    // Accepting does not ask for the type of the socket.
+    for connection in UnixListener::from(listener).incoming() {
+        let mut connection = connection.unwrap();
         let bytes = connection.read_to_end(&mut Vec::new()).unwrap();
         println_raw(&format!("{bytes} bytes"));
     }

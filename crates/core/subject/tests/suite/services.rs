@@ -2,6 +2,7 @@
 
 use std::process::Command;
 
+use harness_testing::assert_contains;
 use harness_testing::processes::{is_running, wait_for_pids, wait_until};
 use harness_testing::skip;
 use nix::sys::signal::Signal;
@@ -122,9 +123,7 @@ async fn a_wrong_daemon_behind_is_named_with_the_remedy() {
         ("missing", ["daemons/nothing/daemon.toml", "cannot be read"]),
     ] {
         let error = project.prepare(name).unwrap_err().to_string();
-        for word in words {
-            assert!(error.contains(word), "{word:?} is not in: {error}");
-        }
+        assert_contains(&error, &words);
     }
 }
 
@@ -177,12 +176,13 @@ async fn a_service_that_exits_early_is_named_and_the_daemon_is_not_started() {
     let project = Project::with("user", &manifest);
     let error = project.start("user").await.unwrap_err();
     assert!(matches!(error, DaemonError::ExitedEarly { .. }), "{error}");
-    for part in [
-        "the service `shared` of the daemon `user` exited with status 3 before it was ready",
-        "| the disk is full",
-    ] {
-        assert!(error.to_string().contains(part), "{part}: {error}");
-    }
+    assert_contains(
+        &error.to_string(),
+        &[
+            "the service `shared` of the daemon `user` exited with status 3 before it was ready",
+            "| the disk is full",
+        ],
+    );
     assert!(!project.dir("user").join("started").exists());
 }
 
@@ -194,12 +194,13 @@ async fn a_service_that_is_never_ready_is_named_and_killed() {
     );
     let project = Project::with("user", &manifest);
     let error = project.start("user").await.unwrap_err().to_string();
-    for part in [
-        "the service `shared` of the daemon `user` was not ready within 500ms",
-        "a connection to 127.0.0.1:",
-    ] {
-        assert!(error.contains(part), "{part}: {error}");
-    }
+    assert_contains(
+        &error,
+        &[
+            "the service `shared` of the daemon `user` was not ready within 500ms",
+            "a connection to 127.0.0.1:",
+        ],
+    );
     // The script had written its id when it was killed, or was killed before it could.
     let pids = std::fs::read_to_string(project.dir("user").join("pids")).unwrap_or_default();
     assert!(
@@ -217,10 +218,7 @@ async fn the_services_of_a_daemon_that_does_not_start_are_killed() {
     );
     let project = Project::with("user", &manifest);
     let error = project.start("user").await.unwrap_err().to_string();
-    assert!(
-        error.contains("the daemon `user` exited with status 1"),
-        "{error}"
-    );
+    assert_contains(&error, &["the daemon `user` exited with status 1"]);
     let pids = wait_for_pids(&project.dir("user").join("pids"), 2);
     wait_until("the service and its child are gone", || {
         !pids.iter().any(|pid| is_running(*pid))
@@ -242,10 +240,7 @@ fn a_tool_that_a_service_needs_is_missing_as_one_of_the_daemon_is() {
             matches!(&error, DaemonError::ToolMissing { tool, .. } if tool == "drover-has-no-such-tool"),
             "{error}"
         );
-        assert!(
-            error.to_string().contains("the daemon `user` needs"),
-            "{error}"
-        );
+        assert_contains(&error.to_string(), &["the daemon `user` needs"]);
     }
 }
 

@@ -3,6 +3,7 @@
 use std::os::unix::fs::MetadataExt as _;
 use std::time::Duration;
 
+use harness_testing::assert_contains;
 use subject::daemon::Options;
 
 use crate::project::{Project, script};
@@ -73,10 +74,12 @@ async fn a_daemon_sees_only_the_listed_environment() {
         "PATH", "HOME", "LANG", "TZ", "TMPDIR", "OWN", "BOTH", "PWD", "OLDPWD", "SHLVL", "_",
     ];
     assert!(names.iter().all(|name| allowed.contains(name)), "{names:?}");
-    assert!(
-        log.contains("BOTH=extra\n")
-            && log.contains(&format!("OWN=of {}\n", daemon.endpoint().port.unwrap())),
-        "{log}"
+    assert_contains(
+        &log,
+        &[
+            "BOTH=extra\n",
+            &format!("OWN=of {}\n", daemon.endpoint().port.unwrap()),
+        ],
     );
     assert!(
         std::env::vars().any(|(name, _)| !allowed.contains(&name.as_str())),

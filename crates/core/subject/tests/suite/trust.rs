@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use harness_testing::assert_contains;
 use harness_testing::skip;
 use subject::daemon::{Daemon, DaemonError};
 
@@ -44,9 +45,10 @@ fn files_that_others_may_write_are_refused_before_any_command_runs() {
         };
         set(mode);
         let said = refused_as_foreign(&project);
-        for part in ["may be written by every user", "chmod go-w", "DROVER_ROOT"] {
-            assert!(said.contains(part), "{part:?} is not in: {said}");
-        }
+        assert_contains(
+            &said,
+            &["may be written by every user", "chmod go-w", "DROVER_ROOT"],
+        );
         assert!(said.contains(&path.display().to_string()), "{said}");
         set(plain);
         let _ = project.prepare("marks");
@@ -99,9 +101,10 @@ fn files_of_another_user_are_refused_unless_that_user_is_trusted_by_number() {
         let path = project.root().join(path);
         nix::unistd::chown(&path, Some(owner), None).unwrap();
         let said = refused_as_foreign(&project);
-        for part in ["belongs to user 4711", "DROVER_TRUST_UID=4711", "chown"] {
-            assert!(said.contains(part), "{part:?} is not in: {said}");
-        }
+        assert_contains(
+            &said,
+            &["belongs to user 4711", "DROVER_TRUST_UID=4711", "chown"],
+        );
         let trusting = roles::command("preparer", project.root())
             .env("DROVER_TRUST_UID", "4711")
             .output()

@@ -8,23 +8,12 @@ use harness_testing::result::ResultFile;
 use null_broker::{Delays, NullBroker, Script, Stall};
 
 /// Ten producers with a queue and a consumer each, so that none is delayed by another.
-const LOAD: [&str; 10] = [
-    "--producers",
-    "10",
-    "--consumers",
-    "10",
-    "--queue-pattern",
-    "q-%d",
-    "--queue-pattern-from",
-    "1",
-    "--queue-pattern-to",
-    "10",
-];
+const LOAD: &str = "--producers 10 --consumers 10 --queue-pattern q-%d --queue-pattern-from 1 --queue-pattern-to 10";
 
 /// A run with known results.
 struct Case {
     script: Script,
-    arguments: &'static [&'static str],
+    arguments: &'static str,
     messages: u64,
     /// Threads that are woken before a message ends: the driver when it is due, the broker when it comes and when its
     /// delay is over, the driver again. With lapin there is one thread more each time.
@@ -45,7 +34,7 @@ fn delayed() -> Case {
             deliver_after: in_turn([(83, 30), (15, 100), (2, 220)]),
             ..Script::default()
         },
-        arguments: &["--rate", "40", "--duration", "7500ms", "--confirm", "10"],
+        arguments: "--rate 40 --duration 7500ms --confirm 10",
         messages: 300,
         wakes: 4.0,
         share: 0.01,
@@ -88,7 +77,7 @@ fn stalled() -> Case {
             stall: vec![(100, STALL)],
             ..Script::default()
         },
-        arguments: &["--rate", "100", "--duration", "4050ms", "--confirm", "4"],
+        arguments: "--rate 100 --duration 4050ms --confirm 4",
         messages: 405,
         // Messages held back by the window have another round trip.
         wakes: 8.0,
@@ -111,12 +100,12 @@ const STALL: Duration = Duration::from_secs(1);
 
 /// Runs the program on a broker with this script. Returns its result, and by how many ms the broker stalled longer than
 /// planned.
-fn run(engine: &str, script: Script, arguments: &[&str]) -> (ResultFile, f64) {
+fn run(engine: &str, script: Script, arguments: &str) -> (ResultFile, f64) {
     let broker = NullBroker::start(script).unwrap();
     let run = Program::new(env!("CARGO_BIN_EXE_amqp-perftest"))
-        .args(["--uri", &broker.uri(), "--engine", engine, "--quiet"])
-        .args(LOAD)
-        .args(arguments)
+        .call(&format!("--uri {} --engine {engine} --quiet", broker.uri()))
+        .call(LOAD)
+        .call(arguments)
         .run();
     let longer = broker.stalled().saturating_sub(STALL).as_secs_f64() * 1e3;
     (run.result, longer)

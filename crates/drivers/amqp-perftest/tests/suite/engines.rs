@@ -20,16 +20,16 @@ const SAME: [&str; 9] = [
 ];
 
 /// Runs a plan with an engine on a fresh `broker-daemon`.
-fn run(engine: &str, arguments: &[&str]) -> ResultFile {
+fn run(engine: &str, arguments: &str) -> ResultFile {
     // It ends when all is consumed, however long that takes.
-    let drain = if arguments.contains(&"--drain") {
-        &[][..]
+    let drain = if arguments.contains("--drain") {
+        ""
     } else {
-        &["--drain", "5min"]
+        "--drain 5min"
     };
     let run = Program::new(support::PROGRAM)
-        .args(["--daemon", "broker-daemon", "--quiet", "--engine", engine])
-        .args([arguments, drain].concat())
+        .call(&format!("--daemon broker-daemon --quiet --engine {engine}"))
+        .call(&format!("{arguments} {drain}"))
         .run();
     assert_ne!(run.code, 2, "{arguments:?}: {}", run.stderr);
     broker_counted_the_same(&run.result);
@@ -73,7 +73,7 @@ fn figures(result: &Value) -> Vec<(String, u64)> {
 }
 
 /// Returns the figures of a plan, equal for both engines.
-fn same(arguments: &[&str]) -> Vec<(String, u64)> {
+fn same(arguments: &str) -> Vec<(String, u64)> {
     let [wire, lapin] = ["wire", "lapin"].map(|engine| {
         let result = run(engine, arguments);
         assert_eq!(result["plan"]["driver"]["engine"], engine);
@@ -92,33 +92,18 @@ fn figure(figures: &[(String, u64)], name: &str) -> u64 {
 
 #[test]
 fn every_message_is_accounted_for_in_the_same_way() {
-    let plans: [&[&str]; 6] = [
-        &["--auto-ack"],
-        &["--confirm", "50", "--prefetch", "20"],
-        &["--prefetch", "100", "--multi-ack-every", "10", "--confirms"],
-        &["--channels", "2", "--global-qos", "--prefetch", "30"],
-        &[
-            "--size",
-            "40000",
-            "--persistent",
-            "--confirm",
-            "10",
-            "--auto-ack",
-        ],
-        &[
-            "--exchange",
-            "perftest-x",
-            "--type",
-            "topic",
-            "--routing-key",
-            "a.b",
-            "--prefetch",
-            "10",
-        ],
+    let plans: [&str; 6] = [
+        "--auto-ack",
+        "--confirm 50 --prefetch 20",
+        "--prefetch 100 --multi-ack-every 10 --confirms",
+        "--channels 2 --global-qos --prefetch 30",
+        "--size 40000 --persistent --confirm 10 --auto-ack",
+        "--exchange perftest-x --type topic --routing-key a.b --prefetch 10",
     ];
     for plan in plans {
-        let load = ["--producers", "3", "--consumers", "2", "--pmessages", "700"];
-        let figures = same(&[&load, plan].concat());
+        let figures = same(&format!(
+            "--producers 3 --consumers 2 --pmessages 700 {plan}"
+        ));
         for name in ["published", "consumed", "ok"] {
             assert_eq!(figure(&figures, name), 2_100, "{name} of {plan:?}");
         }
@@ -127,18 +112,18 @@ fn every_message_is_accounted_for_in_the_same_way() {
 
 #[test]
 fn a_rate_gives_the_same_messages() {
-    let load = ["--rate", "500", "--duration", "2s", "--producers", "3"];
-    let figures = same(&[&load[..], &["--confirms", "--prefetch", "50"]].concat());
+    let figures = same("--rate 500 --duration 2s --producers 3 --confirms --prefetch 50");
     assert_eq!(figure(&figures, "ok"), 1_000);
 }
 
 #[test]
 fn returned_messages_end_in_the_same_way_in_both_engines() {
-    for confirms in [&["--confirms"][..], &[]] {
+    for confirms in ["--confirms", ""] {
         for consumers in ["0", "1"] {
-            let load = ["--pmessages", "300", "--consumers", consumers];
-            let nowhere = ["--mandatory", "--routing-key", "nowhere"];
-            let figures = same(&[&load[..], &nowhere, confirms].concat());
+            let load = format!("--pmessages 300 --consumers {consumers}");
+            let figures = same(&format!(
+                "{load} --mandatory --routing-key nowhere {confirms}"
+            ));
             assert_eq!(figure(&figures, "returned"), 300);
         }
     }
@@ -147,26 +132,22 @@ fn returned_messages_end_in_the_same_way_in_both_engines() {
 #[test]
 fn settings_of_one_engine_are_refused_by_the_other_with_its_name() {
     for (arguments, names) in [
-        (["--channels", "5"], ["--channels", "--engine wire"]),
-        (["--heartbeat", "0"], ["--heartbeat", "--engine wire"]),
+        ("--channels 5", ["--channels", "--engine wire"]),
+        ("--heartbeat 0", ["--heartbeat", "--engine wire"]),
     ] {
-        support::refused("lapin", &arguments, &names);
+        support::refused("lapin", arguments, &names);
     }
 }
 
 /// An auto-delete queue takes its remaining messages with it, and their number is unknown.
 #[test]
 fn messages_deleted_with_an_auto_delete_queue_are_not_lost() {
-    let load = ["--rate", "500", "--duration", "1s", "--drain", "300ms"];
-    let slow = [
-        "--auto-delete",
-        "--prefetch",
-        "1",
-        "--consumer-latency",
-        "20ms",
-    ];
+    let slow = "--auto-delete --prefetch 1 --consumer-latency 20ms";
     for engine in ["wire", "lapin"] {
-        let result = run(engine, &[&load[..], &slow].concat());
+        let result = run(
+            engine,
+            &format!("--rate 500 --duration 1s --drain 300ms {slow}"),
+        );
         let of = |place: &str, name: &str| result[place][name].as_u64().unwrap_or(0);
         assert_eq!(
             (of("counts", "lost"), of("errors", "lost")),
@@ -184,22 +165,15 @@ fn messages_deleted_with_an_auto_delete_queue_are_not_lost() {
 /// The queue belongs to its consumer's connection; no other may declare, query or consume from it.
 #[test]
 fn an_exclusive_queue_is_declared_by_whoever_consumes_from_it() {
-    let load = ["--exclusive", "--producers", "2", "--pmessages", "300"];
-    let pattern = ["--queue-pattern", "own-%d", "--queue-pattern-to", "2"];
     for shape in [
-        &["--consumers", "1", "--confirms"][..],
-        &["--consumers", "2", "--channels", "2", "--prefetch", "20"],
-        &[
-            "--consumers",
-            "2",
-            pattern[0],
-            pattern[1],
-            pattern[2],
-            pattern[3],
-        ],
-        &["--exchange", "own-x", "--type", "fanout", "--auto-ack"],
+        "--consumers 1 --confirms",
+        "--consumers 2 --channels 2 --prefetch 20",
+        "--consumers 2 --queue-pattern own-%d --queue-pattern-to 2",
+        "--exchange own-x --type fanout --auto-ack",
     ] {
-        let figures = same(&[&load[..], shape].concat());
+        let figures = same(&format!(
+            "--exclusive --producers 2 --pmessages 300 {shape}"
+        ));
         for name in ["published", "consumed", "ok"] {
             assert_eq!(figure(&figures, name), 600, "{name} of {shape:?}");
         }

@@ -3,15 +3,17 @@
 use std::process::Command;
 use std::time::Duration;
 
+use harness_testing::assert_contains;
 use harness_testing::processes::wait_until;
+use harness_testing::program::words;
 use harness_testing::result::ResultFile;
 use null_broker::{NullBroker, Script};
 
 use crate::support::{self, ENGINES, PROGRAM, program, wall_s};
 
 /// Runs the program on a broker. Returns its result, after checking that every operation is accounted for.
-fn run_on(uri: &str, engine: &str, arguments: &[&str]) -> ResultFile {
-    let run = program(engine, uri).args(arguments).run();
+fn run_on(uri: &str, engine: &str, arguments: &str) -> ResultFile {
+    let run = program(engine, uri).call(arguments).run();
     // 3: this machine is busy, or messages were left.
     assert!(
         matches!(run.code, 0 | 3),
@@ -24,14 +26,14 @@ fn run_on(uri: &str, engine: &str, arguments: &[&str]) -> ResultFile {
 }
 
 /// Runs the program on a fresh null broker.
-fn run(engine: &str, arguments: &[&str]) -> ResultFile {
+fn run(engine: &str, arguments: &str) -> ResultFile {
     let broker = NullBroker::start(Script::default()).unwrap();
     run_on(&broker.uri(), engine, arguments)
 }
 
 /// Checks that a call is refused before anything starts, with field and remedy.
 #[track_caller]
-fn refused(arguments: &[&str], names: &[&str]) {
+fn refused(arguments: &str, names: &[&str]) {
     support::refused("auto", arguments, names);
 }
 
@@ -39,12 +41,14 @@ fn refused(arguments: &[&str], names: &[&str]) {
 fn consumers_that_ask_get_every_message_once() {
     for engine in ENGINES {
         for acks in [
-            &["--auto-ack"][..],
-            &["--multi-ack-every", "7", "--confirms"],
-            &["--consumer-latency", "1ms", "--threads", "2"],
+            "--auto-ack",
+            "--multi-ack-every 7 --confirms",
+            "--consumer-latency 1ms --threads 2",
         ] {
-            let load = ["--polling", "--pmessages", "150", "--producers", "2"];
-            let result = run(engine, &[&load, acks].concat());
+            let result = run(
+                engine,
+                &format!("--polling --pmessages 150 --producers 2 {acks}"),
+            );
             let figures = ["consumed", "lost", "duplicated"].map(|name| result.count(name));
             assert_eq!(figures, [300, 0, 0], "{engine} {acks:?}");
         }
@@ -54,9 +58,10 @@ fn consumers_that_ask_get_every_message_once() {
 #[test]
 fn questions_keep_their_interval_and_those_without_a_message_are_counted() {
     for engine in ENGINES {
-        let load = ["--rate", "20", "--duration", "1s"];
-        let polling = ["--polling", "--polling-interval", "10ms"];
-        let result = run(engine, &[&load[..], &polling].concat());
+        let result = run(
+            engine,
+            "--rate 20 --duration 1s --polling --polling-interval 10ms",
+        );
         let (consumed, empty) = (result.count("consumed"), result.count("empty_gets"));
         assert_eq!(consumed, 20, "{engine}");
         // At most one per 10 ms of the measured second.
@@ -67,45 +72,41 @@ fn questions_keep_their_interval_and_those_without_a_message_are_counted() {
 #[test]
 fn a_way_to_consume_that_cannot_be_is_refused() {
     refused(
-        &["--polling-interval", "1s"],
+        "--polling-interval 1s",
         &["--polling-interval", "add polling"],
     );
-    refused(
-        &["--polling", "--prefetch", "10"],
-        &["--prefetch", "basic.consume"],
-    );
-    refused(&["--polling", "--stream-queue"], &["--polling", "stream"]);
-    refused(&["--polling", "--churn", "queue"], &["--polling", "churn"]);
+    refused("--polling --prefetch 10", &["--prefetch", "basic.consume"]);
+    refused("--polling --stream-queue", &["--polling", "stream"]);
+    refused("--polling --churn queue", &["--polling", "churn"]);
 }
 
 /// Returns a null broker with `messages` messages of an earlier run in the queue `there`.
 fn backlog(messages: &str) -> NullBroker {
     let broker = NullBroker::start(Script::with_queue("there")).unwrap();
-    let fill = ["--queue", "there", "--predeclared", "--consumers", "0"];
     run_on(
         &broker.uri(),
         "wire",
-        &[&fill[..], &["--pmessages", messages, "--confirms"]].concat(),
+        &format!("--queue there --predeclared --consumers 0 --pmessages {messages} --confirms"),
     );
     broker
 }
 
-const DRAIN: [&str; 5] = ["--queue", "there", "--predeclared", "--producers", "0"];
+const DRAIN: &str = "--queue there --predeclared --producers 0";
 
 fn drains(engine: &str) {
     for how in [
-        &["--prefetch", "50", "--multi-ack-every", "7"][..],
-        &["--auto-ack", "--consumers", "3"],
-        &["--polling"],
-        &["--consumer-latency", "1ms", "--prefetch", "5"],
+        "--prefetch 50 --multi-ack-every 7",
+        "--auto-ack --consumers 3",
+        "--polling",
+        "--consumer-latency 1ms --prefetch 5",
     ] {
         let broker = backlog("100");
-        let drain = ["--exit-when", "empty", "--duration", "10min"];
-        let result = run_on(&broker.uri(), engine, &[&DRAIN, &drain[..], how].concat());
+        let drain = "--exit-when empty --duration 10min";
+        let result = run_on(&broker.uri(), engine, &format!("{DRAIN} {drain} {how}"));
         assert_eq!(result.count("consumed"), 100, "{how:?}");
         assert!(wall_s(&result) < 300.0, "{how:?}: {}", wall_s(&result));
         // Everything was acknowledged: nothing was requeued.
-        let again = run_on(&broker.uri(), engine, &[&DRAIN, &drain[..]].concat());
+        let again = run_on(&broker.uri(), engine, &format!("{DRAIN} {drain}"));
         assert_eq!(again.count("consumed"), 0, "{how:?}");
     }
 }
@@ -129,8 +130,11 @@ fn a_consumer_that_waits_for_its_subscription_finds_the_queue_empty() {
             ..Script::with_queue("there")
         };
         let broker = NullBroker::start(script).unwrap();
-        let drain = ["--exit-when", "empty", "--duration", "30s"];
-        let result = run_on(&broker.uri(), engine, &[&DRAIN, &drain[..]].concat());
+        let result = run_on(
+            &broker.uri(),
+            engine,
+            &format!("{DRAIN} --exit-when empty --duration 30s"),
+        );
         assert!(wall_s(&result) < 30.0, "{engine}");
     }
 }
@@ -138,24 +142,17 @@ fn a_consumer_that_waits_for_its_subscription_finds_the_queue_empty() {
 #[test]
 fn each_consumer_has_as_many_as_were_asked_for_and_the_rest_stays() {
     for engine in ENGINES {
-        for how in [
-            &["--prefetch", "50", "--multi-ack-every", "7"][..],
-            &["--polling", "--auto-ack"],
-        ] {
+        for how in ["--prefetch 50 --multi-ack-every 7", "--polling --auto-ack"] {
             let broker = backlog("500");
-            let some = [
-                "--cmessages",
-                "100",
-                "--consumers",
-                "2",
-                "--duration",
-                "10min",
-            ];
-            let result = run_on(&broker.uri(), engine, &[&DRAIN, &some[..], how].concat());
+            let some = "--cmessages 100 --consumers 2 --duration 10min";
+            let result = run_on(&broker.uri(), engine, &format!("{DRAIN} {some} {how}"));
             assert_eq!(result.count("consumed"), 200, "{engine} {how:?}");
             assert!(wall_s(&result) < 300.0, "{engine} {how:?}");
-            let drain = ["--exit-when", "empty", "--duration", "10min"];
-            let rest = run_on(&broker.uri(), engine, &[&DRAIN, &drain[..]].concat());
+            let rest = run_on(
+                &broker.uri(),
+                engine,
+                &format!("{DRAIN} --exit-when empty --duration 10min"),
+            );
             assert_eq!(
                 rest.count("consumed"),
                 300,
@@ -169,8 +166,10 @@ fn each_consumer_has_as_many_as_were_asked_for_and_the_rest_stays() {
 #[test]
 fn producers_stop_when_all_consumers_have_had_theirs() {
     for engine in ENGINES {
-        let load = ["--rate", "200", "--duration", "10min", "--drain", "20s"];
-        let result = run(engine, &[&load[..], &["--cmessages", "50"]].concat());
+        let result = run(
+            engine,
+            "--rate 200 --duration 10min --drain 20s --cmessages 50",
+        );
         assert!(wall_s(&result) < 300.0, "{engine}: {}", wall_s(&result));
         let (consumed, published) = (result.count("consumed"), result.count("published"));
         assert!(consumed == 50 && published >= 50, "{engine}: {published}");
@@ -182,8 +181,7 @@ fn producers_stop_when_all_consumers_have_had_theirs() {
 fn a_run_ends_when_nothing_comes_any_more() {
     for engine in ENGINES {
         let broker = backlog("20");
-        let idle = ["--exit-when", "idle", "--exit-idle-after", "2s"];
-        let arguments = [&DRAIN, &idle[..], &["--duration", "10min"]].concat();
+        let arguments = format!("{DRAIN} --exit-when idle --exit-idle-after 2s --duration 10min");
         let result = run_on(&broker.uri(), engine, &arguments);
         assert_eq!(result.count("consumed"), 20);
         let wall = wall_s(&result);
@@ -193,28 +191,26 @@ fn a_run_ends_when_nothing_comes_any_more() {
 
 #[test]
 fn an_end_that_cannot_come_is_refused() {
-    refused(&["--cmessages", "0"], &["--cmessages", "at least 1"]);
+    refused("--cmessages 0", &["--cmessages", "at least 1"]);
     refused(
-        &["--cmessages", "5", "--consumers", "0"],
+        "--cmessages 5 --consumers 0",
         &["--cmessages", "the plan has none"],
     );
-    refused(&["--exit-when", "empty"], &["--exit-when", "--producers 0"]);
+    refused("--exit-when empty", &["--exit-when", "--producers 0"]);
     refused(
-        &["--exit-when", "empty", "--producers", "0"],
+        "--exit-when empty --producers 0",
         &["--exit-when", "predeclared"],
     );
-    refused(
-        &["--exit-idle-after", "2s"],
-        &["--exit-idle-after", "exit_when"],
-    );
+    refused("--exit-idle-after 2s", &["--exit-idle-after", "exit_when"]);
 }
 
 #[test]
 fn an_interval_is_that_of_each_producer() {
     for engine in ENGINES {
-        let load = ["--producers", "5", "--publishing-interval", "100ms"];
-        let more = ["--duration", "2s", "--prefetch", "100"];
-        let result = run(engine, &[&load[..], &more].concat());
+        let result = run(
+            engine,
+            "--producers 5 --publishing-interval 100ms --duration 2s --prefetch 100",
+        );
         let operations = &result["operations"];
         let of = |name: &str| operations[name].as_u64().unwrap();
         assert_eq!(of("started") + of("missed"), 100, "{engine}: {operations}");
@@ -224,10 +220,12 @@ fn an_interval_is_that_of_each_producer() {
 #[test]
 fn producers_that_begin_at_random_publish_as_many_as_were_asked_for() {
     for engine in ENGINES {
-        for pace in [&["--publishing-interval", "20ms"][..], &[]] {
-            let load = ["--producers", "6", "--pmessages", "25", "--prefetch", "100"];
-            let delay = ["--producer-random-start-delay", "700ms", "--seed", "3"];
-            let result = run(engine, &[&load[..], pace, &delay].concat());
+        for pace in ["--publishing-interval 20ms", ""] {
+            let delay = "--producer-random-start-delay 700ms --seed 3";
+            let result = run(
+                engine,
+                &format!("--producers 6 --pmessages 25 --prefetch 100 {pace} {delay}"),
+            );
             let operations = &result["operations"];
             let of = |name: &str| operations[name].as_u64().unwrap();
             assert_eq!(of("started") + of("missed"), 150, "{engine} {operations}");
@@ -240,9 +238,8 @@ fn producers_that_begin_at_random_publish_as_many_as_were_asked_for() {
 #[test]
 fn a_consumer_takes_no_more_than_its_rate() {
     for engine in ENGINES {
-        for how in [&["--prefetch", "5"][..], &["--polling", "--auto-ack"]] {
-            let load = ["--pmessages", "65", "--consumer-rate", "50"];
-            let result = run(engine, &[&load[..], how].concat());
+        for how in ["--prefetch 5", "--polling --auto-ack"] {
+            let result = run(engine, &format!("--pmessages 65 --consumer-rate 50 {how}"));
             assert_eq!(result.count("consumed"), 65, "{engine}");
             // The last is delivered when all but the prefetch were processed, 20 ms apart.
             assert!(
@@ -257,24 +254,24 @@ fn a_consumer_takes_no_more_than_its_rate() {
 #[test]
 fn a_pace_that_cannot_be_kept_is_refused() {
     refused(
-        &["--publishing-interval", "0s"],
+        "--publishing-interval 0s",
         &["--publishing-interval", "leave it out"],
     );
     refused(
-        &["--publishing-interval", "1s", "--rate", "5"],
+        "--publishing-interval 1s --rate 5",
         &["--publishing-interval", "--rate"],
     );
     refused(
-        &["--producer-random-start-delay", "1s", "--ramp-up", "1s"],
+        "--producer-random-start-delay 1s --ramp-up 1s",
         &["--producer-random-start-delay", "ramp"],
     );
     refused(
-        &["--producer-random-start-delay", "1s", "--producers", "0"],
+        "--producer-random-start-delay 1s --producers 0",
         &["--producer-random-start-delay", "the plan has none"],
     );
-    refused(&["--consumer-rate", "0"], &["--consumer-rate", "above 0"]);
+    refused("--consumer-rate 0", &["--consumer-rate", "above 0"]);
     refused(
-        &["--consumer-rate", "5", "--auto-ack"],
+        "--consumer-rate 5 --auto-ack",
         &["--consumer-rate", "polling"],
     );
 }
@@ -282,47 +279,38 @@ fn a_pace_that_cannot_be_kept_is_refused() {
 #[test]
 fn arguments_that_a_queue_does_not_permit_are_refused() {
     refused(
-        &["--exclusive", "--consumers", "2"],
+        "--exclusive --consumers 2",
         &["--exclusive", "two connections", "--queue-pattern"],
     );
     refused(
-        &["--exclusive", "--consumers", "0"],
+        "--exclusive --consumers 0",
         &["--exclusive", "at least as many consumers"],
     );
-    refused(
-        &["--exclusive", "--predeclared"],
-        &["--exclusive", "predeclared"],
-    );
-    for quorum in [
-        &["--quorum-queue"][..],
-        &["--queue-args", "x-queue-type=quorum"],
-    ] {
+    refused("--exclusive --predeclared", &["--exclusive", "predeclared"]);
+    for quorum in ["--quorum-queue", "--queue-args x-queue-type=quorum"] {
+        refused(&format!("--exclusive {quorum}"), &["--exclusive", "quorum"]);
         refused(
-            &[&["--exclusive"][..], quorum].concat(),
-            &["--exclusive", "quorum"],
-        );
-        refused(
-            &[&["--global-qos"][..], quorum].concat(),
+            &format!("--global-qos {quorum}"),
             &["--global-qos", "quorum"],
         );
     }
     refused(
-        &["--queue-args", "x-queue-type=stream", "--auto-ack"],
+        "--queue-args x-queue-type=stream --auto-ack",
         &["queue_type", "acknowledgements"],
     );
     refused(
-        &["--polling", "--consumer-args", "x-priority=5"],
+        "--polling --consumer-args x-priority=5",
         &["--consumer-args", "polling"],
     );
 }
 
 /// Returns exit code and output of `--print-plan` with these variables.
-fn plan(variables: &[(&str, &str)], arguments: &[&str]) -> (Option<i32>, String) {
+fn plan(variables: &[(&str, &str)], arguments: &str) -> (Option<i32>, String) {
     let mut command = Command::new(PROGRAM);
     let output = command
         .envs(variables.iter().copied())
         .arg("--print-plan")
-        .args(arguments)
+        .args(words(arguments))
         .output()
         .unwrap();
     let said = [output.stdout, output.stderr].concat();
@@ -339,29 +327,30 @@ fn options_that_are_not_given_are_taken_from_the_environment() {
         ("AMQP_PERFTEST_PERSISTENT", "no"),
         ("AMQP_PERFTEST_VARIABLE_SIZE", "100:5,200:6"),
     ];
-    let (code, text) = plan(&variables, &["--seed", "78"]);
+    let (code, text) = plan(&variables, "--seed 78");
     assert_eq!(code, Some(0), "{text}");
-    for piece in [
-        "seed = 78",
-        "warmup = \"3s\"",
-        "polling = true",
-        "persistent = false",
-        "size = 200",
-    ] {
-        assert!(text.contains(piece), "{piece}: {text}");
-    }
-    let (code, text) = plan(&[("AMQP_PERFTEST_QUIET", "perhaps")], &[]);
+    assert_contains(
+        &text,
+        &[
+            "seed = 78",
+            "warmup = \"3s\"",
+            "polling = true",
+            "persistent = false",
+            "size = 200",
+        ],
+    );
+    let (code, text) = plan(&[("AMQP_PERFTEST_QUIET", "perhaps")], "");
     assert!(code == Some(2) && text.contains("--quiet"), "{text}");
 }
 
 #[test]
 fn a_number_of_0_removes_the_group_of_a_plan() {
     let file = tempfile::NamedTempFile::new().unwrap();
-    let (_, text) = plan(&[], &["--rate", "50"]);
+    let (_, text) = plan(&[], "--rate 50");
     std::fs::write(file.path(), text).unwrap();
     let path = file.path().to_str().unwrap();
     for (option, left) in [("--producers", "consumers"), ("--consumers", "producers")] {
-        let (code, text) = plan(&[], &["--plan", path, option, "0"]);
+        let (code, text) = plan(&[], &format!("--plan {path} {option} 0"));
         let groups = text.matches("[[groups]]").count();
         let has_left = text.contains(&format!("name = \"{left}\""));
         assert!(code == Some(0) && groups == 1 && has_left, "{text}");
@@ -371,14 +360,17 @@ fn a_number_of_0_removes_the_group_of_a_plan() {
 #[test]
 fn stamps_of_the_wall_clock_are_read_by_it_and_a_negative_latency_is_counted() {
     for engine in ENGINES {
-        for (consumer, measured, negative) in [(&["--wall-clock"][..], 20, 0), (&[], 0, 20)] {
+        for (consumer, measured, negative) in [("--wall-clock", 20, 0), ("", 0, 20)] {
             let broker = NullBroker::start(Script::with_queue("there")).unwrap();
-            let fill = ["--queue", "there", "--predeclared", "--consumers", "0"];
-            let wall = ["--pmessages", "20", "--confirms", "--wall-clock"];
-            let sent = run_on(&broker.uri(), engine, &[&fill[..], &wall].concat());
+            let wall = "--pmessages 20 --confirms --wall-clock";
+            let sent = run_on(
+                &broker.uri(),
+                engine,
+                &format!("--queue there --predeclared --consumers 0 {wall}"),
+            );
             let sentence = sent["plan_sentence"].as_str().unwrap();
             assert!(sentence.contains("wall-clock time"), "{sentence}");
-            let drain = [&DRAIN, &["--exit-when", "empty"][..], consumer].concat();
+            let drain = format!("{DRAIN} --exit-when empty {consumer}");
             let result = run_on(&broker.uri(), engine, &drain);
             assert_eq!(result.count("consumed"), 20, "{engine}");
             // Without it, a start since 1970 lies ahead of the time since this machine booted.
@@ -401,11 +393,10 @@ fn connections_are_spread_over_the_nodes() {
         let shared = || Script::with_queue("perftest");
         let nodes = [shared(), shared()].map(|script| NullBroker::start(script).unwrap());
         let uris = nodes.each_ref().map(NullBroker::uri).join(",");
-        let clients = ["--producers", "2", "--consumers", "2", "--predeclared"];
         let result = run_on(
             &uris,
             engine,
-            &[&clients[..], &["--pmessages", "50"]].concat(),
+            "--producers 2 --consumers 2 --predeclared --pmessages 50",
         );
         assert_eq!(result.count("consumed"), 100, "{engine}");
         assert_eq!(
@@ -440,8 +431,8 @@ fn more_channels_than_the_address_grants_are_refused_with_the_options_to_change(
     let broker = NullBroker::start(Script::default()).unwrap();
     let uri = format!("{}?channel_max=1", broker.uri());
     for engine in ENGINES {
-        let two = ["--channels", "2", "--producers", "2", "--consumers", "2"];
-        let program = program(engine, &uri).args(two);
+        let two = "--channels 2 --producers 2 --consumers 2";
+        let program = program(engine, &uri).call(two);
         program.refused(2, &["lower --channels", "channel_max"]);
     }
 }
@@ -453,16 +444,10 @@ fn a_connection_whose_node_is_gone_goes_to_the_next() {
         let gone = NullBroker::start(shared.clone()).unwrap();
         let next = NullBroker::start(shared).unwrap();
         let uris = [gone.uri(), next.uri()].join(",");
-        let load = ["--consumers", "0", "--predeclared", "--confirms"];
-        let again = [
-            "--rate",
-            "100",
-            "--duration",
-            "2s",
-            "--reconnect-after",
-            "10ms",
-        ];
-        let call = program(engine, &uris).args([&load[..], &again].concat());
+        let load = "--consumers 0 --predeclared --confirms";
+        let call = program(engine, &uris).call(&format!(
+            "{load} --rate 100 --duration 2s --reconnect-after 10ms"
+        ));
         let mut running = call.start();
         wait_until("the load is under way", || {
             assert!(running.child.try_wait().unwrap().is_none(), "{engine}");
@@ -477,28 +462,17 @@ fn a_connection_whose_node_is_gone_goes_to_the_next() {
 
 #[test]
 fn flags_and_bodies_of_perftest_are_those_of_the_plan() {
-    let typed = Command::new(PROGRAM)
-        .args([
-            "--flag",
-            "persistent,mandatory",
-            "--json-body",
-            "--print-plan",
-        ])
-        .output()
-        .unwrap();
-    let plan = String::from_utf8(typed.stdout).unwrap();
-    for line in ["persistent = true", "mandatory = true", "json_body = true"] {
-        assert!(plan.contains(line), "{line}: {plan}");
-    }
+    let (_, plan) = plan(&[], "--flag persistent,mandatory --json-body");
+    assert_contains(
+        &plan,
+        &["persistent = true", "mandatory = true", "json_body = true"],
+    );
     for engine in ENGINES {
-        let result = run(
-            engine,
-            &["--json-body", "--size", "200", "--pmessages", "20"],
-        );
+        let result = run(engine, "--json-body --size 200 --pmessages 20");
         assert_eq!(result.count("consumed"), 20, "{engine}");
     }
     refused(
-        &["--json-body", "--body", "Cargo.toml"],
+        "--json-body --body Cargo.toml",
         &["driver.body", "json_body"],
     );
 }
@@ -508,18 +482,12 @@ fn arrived_messages_do_not_go_back_when_a_run_ends() {
     for engine in ENGINES {
         let broker = NullBroker::start(Script::with_queue("perftest")).unwrap();
         // The last three are not acknowledged with others.
-        let some = [
-            "--predeclared",
-            "--prefetch",
-            "50",
-            "--multi-ack-every",
-            "7",
-        ];
-        let some = [&some[..], &["--pmessages", "500"]].concat();
+        let some = "--predeclared --prefetch 50 --multi-ack-every 7";
+        let some = format!("{some} --pmessages 500");
         let first = run_on(&broker.uri(), engine, &some);
         assert_eq!(first.count("consumed"), 500, "{engine}");
-        let rest = ["--predeclared", "--producers", "0", "--duration", "300ms"];
-        let second = run_on(&broker.uri(), engine, &rest);
+        let rest = "--predeclared --producers 0 --duration 300ms";
+        let second = run_on(&broker.uri(), engine, rest);
         assert_eq!(second.count("consumed"), 0, "{engine}");
     }
 }
@@ -529,31 +497,29 @@ fn message_properties_are_the_fourteen_of_perftest_and_other_keys_are_headers() 
     let all = "contentType=a/b,contentEncoding=gzip,deliveryMode=2,priority=5,correlationId=007,replyTo=r,\
                expiration=60000,messageId=m,timestamp=2007-12-03T10:15:30+01:00,type=t,userId=guest,appId=app,\
                clusterId=c,mine=1";
-    let (code, text) = plan(&[], &["-mp", all]);
+    let (code, text) = plan(&[], &format!("-mp {all}"));
     assert_eq!(code, Some(0), "{text}");
-    for line in [
-        "content_type = \"a/b\"",
-        "content_encoding = \"gzip\"",
-        "delivery_mode = 2",
-        "priority = 5",
-        "correlation_id = \"007\"",
-        "reply_to = \"r\"",
-        "expiration = \"60000\"",
-        "message_id = \"m\"",
-        "timestamp = 1196673330",
-        "type = \"t\"",
-        "user_id = \"guest\"",
-        "app_id = \"app\"",
-        "cluster_id = \"c\"",
-        "[driver.properties.headers]\nmine = 1",
-    ] {
-        assert!(text.contains(line), "{line}: {text}");
-    }
-    let (_, sentence) = plan(&[], &["-mp", "delivery-mode=2,app-id=x"]);
-    assert!(
-        sentence.contains("delivery_mode = 2\napp_id = \"x\""),
-        "{sentence}"
+    assert_contains(
+        &text,
+        &[
+            "content_type = \"a/b\"",
+            "content_encoding = \"gzip\"",
+            "delivery_mode = 2",
+            "priority = 5",
+            "correlation_id = \"007\"",
+            "reply_to = \"r\"",
+            "expiration = \"60000\"",
+            "message_id = \"m\"",
+            "timestamp = 1196673330",
+            "type = \"t\"",
+            "user_id = \"guest\"",
+            "app_id = \"app\"",
+            "cluster_id = \"c\"",
+            "[driver.properties.headers]\nmine = 1",
+        ],
     );
+    let (_, sentence) = plan(&[], "-mp delivery-mode=2,app-id=x");
+    assert_contains(&sentence, &["delivery_mode = 2\napp_id = \"x\""]);
     for (typed, names) in [
         ("delivery_mode=2", &["`delivery_mode`", "deliveryMode"][..]),
         ("DeliveryMode=2", &["`DeliveryMode`", "deliveryMode"]),
@@ -565,42 +531,42 @@ fn message_properties_are_the_fourteen_of_perftest_and_other_keys_are_headers() 
         ),
         ("expiration=1m", &["expiration", "milliseconds"]),
     ] {
-        refused(&["-mp", typed], names);
+        refused(&format!("-mp {typed}"), names);
     }
     refused(
-        &["-mp", "deliveryMode=1", "--persistent"],
+        "-mp deliveryMode=1 --persistent",
         &["delivery_mode", "--persistent"],
     );
 }
 
 #[test]
 fn values_of_perftest_have_their_meaning_there() {
-    let pattern = ["-qp", "q-%d", "-qpf", "2", "-qpt=3"];
+    let pattern = "-qp q-%d -qpf 2 -qpt=3";
     for (typed, line) in [
         (
-            &pattern[..],
+            pattern,
             "queue_pattern = \"q-%d\"\nqueue_from = 2\nqueue_to = 3",
         ),
-        (&["-ad", "false"], "auto_delete = false"),
-        (&["--auto-delete", "true"], "auto_delete = true"),
-        (&["-Q", "100"], "prefetch = 100\nglobal_qos = true"),
-        (&["-s", "12"], "size = 28"),
-        (&["-L", "1000"], "consumer_latency = \"1ms\""),
-        (&["-po", "-pi", "1000"], "polling_interval = \"1s\""),
-        (&["-prsd", "3s"], "random_start_delay = \"3s\""),
-        (&["-mlb", "0", "--id", "007"], "name = \"007\""),
-        (&["-mlb", "5"], "x-max-length-bytes = 5"),
-        (&["-x10"], "clients = 10"),
+        ("-ad false", "auto_delete = false"),
+        ("--auto-delete true", "auto_delete = true"),
+        ("-Q 100", "prefetch = 100\nglobal_qos = true"),
+        ("-s 12", "size = 28"),
+        ("-L 1000", "consumer_latency = \"1ms\""),
+        ("-po -pi 1000", "polling_interval = \"1s\""),
+        ("-prsd 3s", "random_start_delay = \"3s\""),
+        ("-mlb 0 --id 007", "name = \"007\""),
+        ("-mlb 5", "x-max-length-bytes = 5"),
+        ("-x10", "clients = 10"),
     ] {
         let (code, text) = plan(&[], typed);
         assert!(code == Some(0) && text.contains(line), "{typed:?}: {text}");
     }
     for (typed, names) in [
-        (&["-ew", "empty"][..], &["--exit-when", "--producers 0"][..]),
-        (&["-q", "65536"], &["--prefetch"]),
-        (&["-t", "fanout"], &["--type", "--exchange fanout"]),
-        (&["-mlb", "20gb"], &["-mlb", "x-max-length-bytes=N"]),
-        (&["-ptxsize", "3"], &["-ptxsize", "--confirm"]),
+        ("-ew empty", &["--exit-when", "--producers 0"][..]),
+        ("-q 65536", &["--prefetch"]),
+        ("-t fanout", &["--type", "--exchange fanout"]),
+        ("-mlb 20gb", &["-mlb", "x-max-length-bytes=N"]),
+        ("-ptxsize 3", &["-ptxsize", "--confirm"]),
     ] {
         refused(typed, names);
     }
@@ -619,7 +585,7 @@ fn sample(name: &str) -> &str {
         "FROM-TO" => "30-60",
         "FILES" => env!("CARGO_MANIFEST_PATH"),
         "PAIRS" => "priority=5",
-        "ID" => "test 1",
+        "ID" => "'test 1'",
         "WHEN" => "idle",
         "FLAG" => "persistent",
         "URI" | "URIS" => "amqp://127.0.0.1:1",
@@ -638,18 +604,18 @@ fn every_option_of_perftest_is_taken_or_refused_with_a_remedy() {
         let value = options[options.len() - 1].split(' ').nth(1);
         for option in &options {
             let option = option.split(' ').next().unwrap();
-            let mut typed = vec![option];
-            typed.extend(value.map(sample));
             // An option that needs another one.
-            typed.extend(match option.trim_matches('-') {
-                "qp" | "queue-pattern" => &["-qpt", "3"][..],
-                "qpf" | "queue-pattern-from" => &["-qp", "q-%d", "-qpt", "3"],
-                "qpt" | "queue-pattern-to" => &["-qp", "q-%d"],
-                "A" | "multi-ack-every" => &["-q", "9"],
-                "pi" | "polling-interval" => &["-po"],
-                "t" | "type" => &["-e", "direct"],
-                _ => &[],
-            });
+            let other = match option.trim_matches('-') {
+                "qp" | "queue-pattern" => "-qpt 3",
+                "qpf" | "queue-pattern-from" => "-qp q-%d -qpt 3",
+                "qpt" | "queue-pattern-to" => "-qp q-%d",
+                "A" | "multi-ack-every" => "-q 9",
+                "pi" | "polling-interval" => "-po",
+                "t" | "type" => "-e direct",
+                _ => "",
+            };
+            let value = value.map(sample).unwrap_or_default();
+            let typed = format!("{option} {value} {other}");
             let (code, text) = plan(&[], &typed);
             if here.starts_with(['`', '–']) {
                 assert_eq!(code, Some(0), "{typed:?}: {text}");

@@ -2,6 +2,7 @@
 
 use std::process::Command;
 
+use harness_testing::program::words;
 use harness_testing::result;
 use null_broker::{NullBroker, Script};
 
@@ -25,16 +26,9 @@ fn a_password_reaches_the_broker_by_variable_or_file_and_nothing_that_is_shown_o
             _ => command.env("AMQP_PERFTEST_URI", &uri),
         };
         let output = command
-            .args([
-                "--pmessages",
-                "5",
-                "--cmessages",
-                "5",
-                "--into",
-                "run",
-                "--output",
-                "output.json",
-            ])
+            .args(words(
+                "--pmessages 5 --cmessages 5 --into run --output output.json",
+            ))
             .current_dir(&out)
             .output()
             .unwrap();
@@ -70,28 +64,23 @@ fn a_password_reaches_the_broker_by_variable_or_file_and_nothing_that_is_shown_o
 #[test]
 fn neither_an_error_nor_the_help_shows_a_password() {
     for (arguments, code) in [
-        (&["--uri", "amqp://u:s3cret@127.0.0.1:1/"][..], 2),
-        (&["--uri", "u:s3cret@127.0.0.1:1"], 2),
-        (&["--uri", "amqp://u:s3cret@h:port/"], 2),
-        (&["check", "--uri", "amqp://u:s3cret@127.0.0.1:1/"], 1),
-        (&["check", "amqp://u:s3cret@127.0.0.1:1/"], 1),
+        ("--uri amqp://u:s3cret@127.0.0.1:1/", 2),
+        ("--uri u:s3cret@127.0.0.1:1", 2),
+        ("--uri amqp://u:s3cret@h:port/", 2),
+        ("check --uri amqp://u:s3cret@127.0.0.1:1/", 1),
+        ("check amqp://u:s3cret@127.0.0.1:1/", 1),
         (
-            &[
-                "conformance",
-                "amqp://u:s3cret@127.0.0.1:1/",
-                "--only",
-                "tx.commit",
-            ],
+            "conformance amqp://u:s3cret@127.0.0.1:1/ --only tx.commit",
             1,
         ),
-        (&["amqp://u:s3cret@127.0.0.1:1/"], 2),
-        (&["--help"], 0),
+        ("amqp://u:s3cret@127.0.0.1:1/", 2),
+        ("--help", 0),
     ] {
         let mut command = Command::new(PROGRAM);
         if code == 0 {
             command.env("AMQP_PERFTEST_URI", "amqp://u:s3cret@h/");
         }
-        let output = command.args(arguments).output().unwrap();
+        let output = command.args(words(arguments)).output().unwrap();
         let said =
             String::from_utf8_lossy(&output.stderr) + String::from_utf8_lossy(&output.stdout);
         assert_eq!(output.status.code(), Some(code), "{arguments:?}: {said}");

@@ -16,8 +16,8 @@ pub(crate) fn program(engine: &str, uri: &str) -> Program {
 
 /// Checks that a call is refused before anything starts, with field and remedy.
 #[track_caller]
-pub(crate) fn refused(engine: &str, arguments: &[&str], names: &[&str]) {
-    let program = program(engine, "amqp://127.0.0.1:1/").args(arguments);
+pub(crate) fn refused(engine: &str, arguments: &str, names: &[&str]) {
+    let program = program(engine, "amqp://127.0.0.1:1/").call(arguments);
     program.refused(2, names);
 }
 

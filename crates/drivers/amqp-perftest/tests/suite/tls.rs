@@ -55,15 +55,15 @@ impl Front {
         }
     }
 
-    fn program(&self, arguments: &[&str]) -> Program {
+    fn program(&self, arguments: &str) -> Program {
         let uri = format!("amqps://guest:guest@localhost:{}/", self.address.port());
         program(&uri, arguments)
     }
 }
 
-fn program(uri: &str, arguments: &[&str]) -> Program {
-    let program = Program::new(PROGRAM).args(["--uri", uri, "--quiet"]);
-    program.args(arguments)
+fn program(uri: &str, arguments: &str) -> Program {
+    let program = Program::new(PROGRAM).call(&format!("--uri {uri} --quiet"));
+    program.call(arguments)
 }
 
 #[test]
@@ -71,17 +71,16 @@ fn every_message_comes_through_tls() {
     let (front, folder) = (Front::start(false), tempfile::tempdir().unwrap());
     let ca = folder.path().join("ca.pem");
     std::fs::write(&ca, &front.pem).unwrap();
-    let trusts = ["--tls-ca", ca.to_str().unwrap()];
+    let trusts = format!("--tls-ca {}", ca.to_str().unwrap());
     // Messages of 100 KB as fast as possible: more than the kernel and TLS take at once.
     for (engine, trusts, size, messages) in [
-        ("wire", &trusts[..], "100000", 300),
+        ("wire", &*trusts, "100000", 300),
         ("lapin", &trusts, "100000", 300),
-        ("wire", &["--tls-insecure"], "1024", 3_000),
+        ("wire", "--tls-insecure", "1024", 3_000),
     ] {
-        let number = messages.to_string();
-        let load = ["--pmessages", &number, "--size", size, "--confirm", "200"];
-        let more = ["--producers", "2", "--consumers", "2", "--engine", engine];
-        let words = [trusts, &load, &more, &["--prefetch", "100"]].concat();
+        let load = format!("--pmessages {messages} --size {size} --confirm 200");
+        let more = format!("--producers 2 --consumers 2 --engine {engine}");
+        let words = format!("{trusts} {load} {more} --prefetch 100");
         let run = front.program(&words).run();
         assert!(matches!(run.code, 0 | 3), "{}", run.stderr);
         let result = run.result;
@@ -90,7 +89,7 @@ fn every_message_comes_through_tls() {
         }
         let insecure = result["plan_sentence"].as_str().unwrap();
         let says = insecure.contains("certificates are not verified");
-        assert_eq!(says, trusts == ["--tls-insecure"], "{insecure}");
+        assert_eq!(says, trusts == "--tls-insecure", "{insecure}");
     }
     assert!(front.broker.taken() >= 7_200);
 }
@@ -103,12 +102,18 @@ fn a_certificate_that_nobody_trusts_is_refused_with_the_remedy() {
     std::fs::write(&ca, other.pem).unwrap();
     let (ca, none) = (ca.to_str().unwrap(), "/nowhere/ca.pem");
     for (arguments, names) in [
-        (&["--tls-ca", ca][..], &["--tls-ca", "--tls-insecure"][..]),
-        (&[], &["--tls-ca", "--tls-insecure"]),
-        (&["--tls-ca", none], &["--tls-ca", none, "PEM"]),
-        (&["--tls-ca", ca, "--tls-insecure"], &["--tls-insecure"]),
         (
-            &["--tls-insecure", "--engine", "lapin"],
+            &*format!("--tls-ca {ca}"),
+            &["--tls-ca", "--tls-insecure"][..],
+        ),
+        ("", &["--tls-ca", "--tls-insecure"]),
+        (&format!("--tls-ca {none}"), &["--tls-ca", none, "PEM"]),
+        (
+            &format!("--tls-ca {ca} --tls-insecure"),
+            &["--tls-insecure"],
+        ),
+        (
+            "--tls-insecure --engine lapin",
             &["--tls-insecure", "--engine wire"],
         ),
     ] {
@@ -123,11 +128,11 @@ fn a_server_with_its_own_certificate_of_a_ca_is_trusted_or_refused_with_the_engi
     let (front, folder) = (Front::start(true), tempfile::tempdir().unwrap());
     let ca = folder.path().join("ca.pem");
     std::fs::write(&ca, &front.pem).unwrap();
-    let trusts = ["--tls-ca", ca.to_str().unwrap(), "--pmessages", "10"];
+    let trusts = format!("--tls-ca {} --pmessages 10", ca.to_str().unwrap());
     let run = front.program(&trusts).run();
     assert!(matches!(run.code, 0 | 3), "{}", run.stderr);
     assert_eq!(run.result["counts"]["consumed"], 10);
-    let words = [&trusts[..], &["--engine", "lapin"]].concat();
+    let words = format!("{trusts} --engine lapin");
     let host = format!("localhost:{}", front.address.port());
     let names = [&host, "certificate", "of a CA", "--engine wire"];
     let error = front.program(&words).refused(2, &names);
@@ -136,6 +141,6 @@ fn a_server_with_its_own_certificate_of_a_ca_is_trusted_or_refused_with_the_engi
 
 #[test]
 fn options_of_tls_need_a_uri_with_tls() {
-    let program = program("amqp://localhost:1/", &["--tls-insecure"]);
+    let program = program("amqp://localhost:1/", "--tls-insecure");
     program.refused(2, &["--tls-insecure", "amqps://"]);
 }

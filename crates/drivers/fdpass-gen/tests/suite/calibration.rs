@@ -77,11 +77,10 @@ const WAKES: f64 = 3.0;
 #[test]
 fn known_delays_and_an_injected_stall_come_out_as_exactly_as_the_machine_wakes_threads() {
     calibrate(8, &PLANNED, |attempt| {
-        let folder = tempfile::tempdir().unwrap();
-        let target = Target::start(&folder.path().join("s"), SockType::SeqPacket, script);
+        let target = Target::start(SockType::SeqPacket, script);
         let streams = STREAMS.to_string();
-        let load = ["--connections", &streams, "--ramp-up", "3s", "--quiet"];
-        let (late, (_, mut json)) = lateness(|| drive(folder.path(), target.path(), &load));
+        let load = format!("--connections {streams} --ramp-up 3s --quiet");
+        let (late, (_, mut json)) = lateness(|| drive(target.folder(), target.path(), &load));
         assert_eq!(target.stop(), STREAMS + 1, "attempt {attempt}");
         assert_eq!(json["connections_completed"], STREAMS);
         assert_eq!(json["errors"]["timeout"], 0);
@@ -109,8 +108,8 @@ fn known_delays_of_the_null_peer_come_out() {
         let socket = folder.path().join("s");
         let peer = Peer::fdpass(&socket, SocketType::Auto, 3).unwrap();
         let _peer = peer.start(delays.clone()).unwrap();
-        let load = ["--connections", "300", "--ramp-up", "3s", "--quiet"];
-        let (late, (_, mut json)) = lateness(|| drive(folder.path(), &socket, &load));
+        let load = "--connections 300 --ramp-up 3s --quiet";
+        let (late, (_, mut json)) = lateness(|| drive(folder.path(), &socket, load));
         assert_eq!(json["connections_completed"], 300);
         let right = move |planned: f64| {
             let allowed = f64::max(1.0, planned * 0.01).max(WAKES * late);

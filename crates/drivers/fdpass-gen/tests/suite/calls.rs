@@ -3,6 +3,8 @@
 use std::path::Path;
 use std::process::Command;
 
+use harness_testing::program::words;
+use nix::sys::resource::{Resource, getrlimit};
 use nix::sys::socket::SockType;
 
 use crate::drive;
@@ -10,52 +12,38 @@ use crate::target::{Target, right};
 
 #[test]
 fn a_call_that_cannot_be_right_is_refused_with_field_and_remedy() {
-    drive::refused_naming(
-        &["--socket", "/nowhere/s"],
-        &["--socket /nowhere/s", "start the daemon"],
-    );
-    drive::refused_naming(&["--socket", "/dev/null"], &["--socket /dev/null"]);
-    drive::refused_naming(&["--connections", "0"], &["clients", "at least 1"]);
-    drive::refused_naming(&["--connections", "99999999999"], &["clients", "lower"]);
-    drive::refused_naming(&["--connections", "many"], &["--connections"]);
-    drive::refused_naming(&["--rate", "0"], &["rate"]);
-    drive::refused_naming(&["--rate", "-5"], &["rate"]);
-    drive::refused_naming(&["--rate", "inf"], &["--rate", "not a number"]);
-    drive::refused_naming(&["--ramp-up", "soon"], &["--ramp-up", "1m30s"]);
-    drive::refused_naming(&["--ramp-up", "2h"], &["ramp", "shorten"]);
-    drive::refused_naming(
-        &["--hold", "0s", "--ramp-up", "0s", "--rate", "5"],
-        &["timeline.measure"],
-    );
-    drive::refused_naming(&["--stream-timeout", "0s"], &["stream_timeout"]);
-    drive::refused_naming(
-        &["--data-file", "/nowhere/data"],
-        &["--data-file /nowhere/data"],
-    );
-    drive::refused_naming(&["--retry", "99"], &["retries"]);
-    drive::refused_naming(&["--message-delay", "500000000000h"], &["message_delay"]);
+    drive::refused("--socket /dev/null", &["--socket /dev/null"]);
+    drive::refused("--connections 0", &["clients", "at least 1"]);
+    drive::refused("--connections 99999999999", &["clients", "lower"]);
+    drive::refused("--connections many", &["--connections"]);
+    drive::refused("--rate 0", &["rate"]);
+    drive::refused("--rate -5", &["rate"]);
+    drive::refused("--rate inf", &["--rate", "not a number"]);
+    drive::refused("--ramp-up soon", &["--ramp-up", "1m30s"]);
+    drive::refused("--hold 0s --ramp-up 0s --rate 5", &["timeline.measure"]);
+    drive::refused("--stream-timeout 0s", &["stream_timeout"]);
+    drive::refused("--data-file /nowhere/data", &["--data-file /nowhere/data"]);
+    drive::refused("--retry 99", &["retries"]);
+    drive::refused("--message-delay 500000000000h", &["message_delay"]);
     let quick = concat!(
         env!("CARGO_MANIFEST_DIR"),
         "/../../../configs/fdpass/quick.toml"
     );
-    drive::refused_naming(
-        &["--plan", quick, "--set", "level=../../x"],
+    drive::refused(
+        &format!("--plan {quick} --set level=../../x"),
         &["level: `../../x`", "folder"],
     );
-    drive::refused_naming(
-        &["--plan", quick, "--set", "timeline.measure=1s"],
+    drive::refused(
+        &format!("--plan {quick} --set timeline.measure=1s"),
         &["groups[0].ramp", "lengthen timeline.measure"],
     );
-    drive::refused_naming(&["--abort-after", "0"], &["abort_after"]);
-    drive::refused_naming(&["--never-read", "--abort-after", "3"], &["never_read"]);
-    drive::refused_naming(&["--daemon", "nonesuch"], &["nonesuch", "rust-streaming"]);
-    drive::refused_naming(
-        &["--output", "/nowhere/x.json"],
-        &["--output /nowhere/x.json"],
-    );
-    drive::refused_naming(&["--processes", "0"], &["--processes"]);
-    drive::refused_naming(&["--format", "full"], &["terminal, markdown"]);
-    drive::refused_naming(&["--nonsense"], &["--nonsense"]);
+    drive::refused("--abort-after 0", &["abort_after"]);
+    drive::refused("--never-read --abort-after 3", &["never_read"]);
+    drive::refused("--daemon nonesuch", &["nonesuch", "rust-streaming"]);
+    drive::refused("--output /nowhere/x.json", &["--output /nowhere/x.json"]);
+    drive::refused("--processes 0", &["--processes"]);
+    drive::refused("--format full", &["terminal, markdown"]);
+    drive::refused("--nonsense", &["--nonsense"]);
 }
 
 #[test]
@@ -82,53 +70,40 @@ fn a_payload_above_the_record_limit_is_refused_before_the_run() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("data");
     std::fs::write(&file, "x".repeat(16 << 20)).unwrap();
-    drive::refused_naming(
-        &["--data-file", file.to_str().unwrap()],
+    drive::refused(
+        &format!("--data-file {}", file.to_str().unwrap()),
         &["--data", "record limit", "16777216"],
     );
 }
 
 #[test]
 fn a_socket_of_the_other_type_is_refused_where_one_was_asked_for() {
-    let folder = tempfile::tempdir().unwrap();
-    let target = Target::start(&folder.path().join("s"), SockType::Stream, |_| right(1));
-    drive::refused_naming(
-        &[
-            "--socket",
-            target.path().to_str().unwrap(),
-            "--socket-type",
-            "seqpacket",
-        ],
+    let target = Target::start(SockType::Stream, |_| right(1));
+    drive::refused(
+        &format!(
+            "--socket {} --socket-type seqpacket",
+            target.path().to_str().unwrap()
+        ),
         &["--socket-type auto"],
     );
-    target.stop();
 }
 
 #[test]
 fn more_streams_than_files_can_be_open_names_limit_need_and_two_commands() {
-    let said = drive::refused_with(5, &["--connections", "5000000"]);
-    let (_, hard) =
-        nix::sys::resource::getrlimit(nix::sys::resource::Resource::RLIMIT_NOFILE).unwrap();
-    for part in [
-        "5000100",
-        &hard.to_string(),
-        "ulimit",
-        "prlimit",
-        "--instances",
-    ] {
-        assert!(said.contains(part), "{part}: {said}");
-    }
+    let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
+    let limit = hard.to_string();
+    let parts = ["5000100", &limit, "ulimit", "prlimit", "--instances"];
+    drive::refused_with(5, "--connections 5000000", &parts);
 }
 
 #[test]
 fn a_folder_that_cannot_be_written_is_found_before_the_run() {
-    let folder = tempfile::tempdir().unwrap();
-    let target = Target::start(&folder.path().join("s"), SockType::SeqPacket, |_| right(1));
+    let target = Target::start(SockType::SeqPacket, |_| right(1));
     let mut program = Command::new(env!("CARGO_BIN_EXE_fdpass-gen"));
     let output = program
         .arg("--socket")
         .arg(target.path())
-        .args(["--out", "/proc/nowhere"])
+        .args(words("--out /proc/nowhere"))
         .output()
         .unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
@@ -146,25 +121,25 @@ fn a_plan_says_which_key_is_unknown_and_a_printed_plan_can_be_run() {
     let file = folder.path().join("plan.toml");
     let path = file.to_str().unwrap();
     std::fs::write(&file, "name = \"x\"\nconections = 5\n").unwrap();
-    drive::refused_naming(&["--plan", path], &["conections", "plan.toml"]);
-    drive::refused_naming(&["--plan", "/nowhere/plan.toml"], &["/nowhere/plan.toml"]);
+    drive::refused(&format!("--plan {path}"), &["conections", "plan.toml"]);
+    drive::refused("--plan /nowhere/plan.toml", &["/nowhere/plan.toml"]);
 
-    let print = |arguments: &[&str]| {
+    let print = |arguments: &str| {
         let mut program = drive::program(folder.path());
-        let output = program.args(arguments).arg("--print-plan").output();
+        let output = program.args(words(arguments)).arg("--print-plan").output();
         String::from_utf8(output.unwrap().stdout).unwrap()
     };
-    let printed = print(&["--rate", "12.5", "--arrival", "poisson", "--data", "{}"]);
+    let printed = print("--rate 12.5 --arrival poisson --data {}");
     std::fs::write(&file, &printed).unwrap();
-    assert_eq!(print(&["--plan", path]), printed);
-    let changed = print(&["--plan", path, "--set", "groups.0.rate=99"]);
+    assert_eq!(print(&format!("--plan {path}")), printed);
+    let changed = print(&format!("--plan {path} --set groups.0.rate=99"));
     assert!(changed.contains("rate = 99"), "{changed}");
-    drive::refused_naming(
-        &["--plan", path, "--set", "groups.0.nonsense=1"],
+    drive::refused(
+        &format!("--plan {path} --set groups.0.nonsense=1"),
         &["nonsense"],
     );
-    drive::refused_naming(
-        &["--plan", path, "--set", "groups.7.rate=1"],
+    drive::refused(
+        &format!("--plan {path} --set groups.7.rate=1"),
         &["groups.7.rate"],
     );
 }

@@ -8,14 +8,7 @@ use crate::faulty::{self, Fault, ended, program, project, serve_here};
 /// Runs some cases on a launched faulty daemon; returns the exit code and the TAP output.
 fn conformance(fault: Fault, only: &str) -> (Option<i32>, String) {
     let root = project(fault);
-    let arguments = [
-        "conformance",
-        "--daemon",
-        "faulty",
-        "--only",
-        only,
-        "--quiet",
-    ];
+    let arguments = format!("conformance --daemon faulty --only '{only}' --quiet");
     let (code, tap, _) = ended(program(root.path(), &arguments));
     assert!(tap.starts_with("TAP version 14\n"), "{tap}");
     (code, tap)
@@ -39,7 +32,7 @@ fn is_found(fault: Fault, case: &str, words: &[&str]) {
 #[test]
 fn our_daemon_passes_every_case_on_both_types_of_socket() {
     let here = std::env::current_dir().unwrap();
-    let mut command = program(&here, &["conformance", "--daemon", "rust-streaming"]);
+    let mut command = program(&here, "conformance --daemon rust-streaming");
     command.args(["--format", "json"]);
     if let Some(target) = std::env::var_os("CARGO_TARGET_DIR") {
         command.env("CARGO_TARGET_DIR", target);
@@ -173,7 +166,7 @@ fn on_a_daemon_that_runs_already_what_needs_a_launch_is_passed_over_with_a_reaso
             ("default", 0, ": default payload\n"),
             ("two descriptors", 1, ": two descriptors\n  ---\n"),
         ] {
-            let arguments = ["conformance", "-socket", path, "-only", only];
+            let arguments = format!("conformance -socket {path} -only '{only}'");
             let (code, tap, _) = ended(program(folder.path(), &arguments));
             assert_eq!(code, Some(expected), "{tap}");
             assert!(tap.contains(line), "{line:?} is not in:\n{tap}");
@@ -184,50 +177,35 @@ fn on_a_daemon_that_runs_already_what_needs_a_launch_is_passed_over_with_a_reaso
 #[test]
 fn a_call_that_cannot_be_right_is_refused_with_option_and_remedy() {
     for (arguments, words) in [
-        (&["conformance"][..], &["--daemon"][..]),
+        ("conformance", &["--daemon"][..]),
         (
-            &["conformance", "--daemon", "nonesuch"],
+            "conformance --daemon nonesuch",
             &["nonesuch", "known daemons"],
         ),
+        ("conformance --daemon faulty --socket /s", &["--socket"]),
         (
-            &["conformance", "--daemon", "faulty", "--socket", "/s"],
-            &["--socket"],
-        ),
-        (
-            &["conformance", "--daemon", "faulty", "--only", "xyz"],
+            "conformance --daemon faulty --only xyz",
             &["--only xyz", "two descriptors"],
         ),
         (
-            &["conformance", "--daemon", "faulty", "--format", "xml"],
+            "conformance --daemon faulty --format xml",
             &["--format", "tap", "json"],
         ),
         (
-            &["conformance", "--socket", "/nowhere/s"],
+            "conformance --socket /nowhere/s",
             &["--socket /nowhere/s", "start the daemon"],
         ),
         (
-            &["conformance", "/nowhere/s", "--metrics", "http://x/"],
+            "conformance /nowhere/s --metrics http://x/",
             &["--socket /nowhere/s", "start the daemon"],
         ),
+        ("conformance /s --socket /s", &["--socket", "one daemon"]),
+        ("conformance --socket /dev/null", &["--socket /dev/null"]),
         (
-            &["conformance", "/s", "--socket", "/s"],
-            &["--socket", "one daemon"],
-        ),
-        (
-            &["conformance", "--socket", "/dev/null"],
-            &["--socket /dev/null"],
-        ),
-        (
-            &[
-                "conformance",
-                "--daemon",
-                "faulty",
-                "--metrics",
-                "http://x/",
-            ],
+            "conformance --daemon faulty --metrics http://x/",
             &["--metrics"],
         ),
-        (&["--rate", "5", "conformance"], &["conformance"]),
+        ("--rate 5 conformance", &["conformance"]),
     ] {
         faulty::refused(arguments, words);
     }

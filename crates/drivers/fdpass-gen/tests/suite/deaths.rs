@@ -3,6 +3,8 @@
 use std::path::Path;
 use std::process::Command;
 
+use harness_testing::assert_contains;
+use harness_testing::program::words;
 use harness_testing::result::{self, ResultFile};
 
 use crate::drive;
@@ -51,10 +53,10 @@ fn with_daemon(folder: &Path, script: &str, manifest: &str) -> Command {
 }
 
 /// Runs the dying daemon; returns the result.
-fn with_a_dying_daemon(folder: &Path, arguments: &[&str]) -> ResultFile {
+fn with_a_dying_daemon(folder: &Path, arguments: &str) -> ResultFile {
     let mut program = with_daemon(folder, DYING, DYING_MANIFEST);
     program.args(["--connections", "600", "--ramp-up", "120s"]);
-    let output = program.args(arguments).output().unwrap();
+    let output = program.args(words(arguments)).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{said}");
     let result = result::read(folder);
@@ -74,7 +76,7 @@ fn last_words(result: &ResultFile) -> &str {
 #[test]
 fn a_daemon_that_dies_half_way_leaves_a_result_with_its_last_words() {
     let folder = tempfile::tempdir().unwrap();
-    let result = with_a_dying_daemon(folder.path(), &[]);
+    let result = with_a_dying_daemon(folder.path(), "");
     assert!(last_words(&result).contains("out of luck"), "{result:?}");
     assert_eq!(result["errors"]["lost"], 4, "{}", result["errors"]);
     assert!(result::find(folder.path(), "daemon.log").is_some());
@@ -83,12 +85,9 @@ fn a_daemon_that_dies_half_way_leaves_a_result_with_its_last_words() {
 #[test]
 fn the_run_ends_with_the_first_of_several_daemons_that_dies() {
     let folder = tempfile::tempdir().unwrap();
-    let result = with_a_dying_daemon(folder.path(), &["--instances", "2"]);
+    let result = with_a_dying_daemon(folder.path(), "--instances 2");
     let words = last_words(&result);
-    assert!(
-        words.contains("of 2") && words.contains("out of luck"),
-        "{words}"
-    );
+    assert_contains(words, &["of 2", "out of luck"]);
     assert!(result["errors"]["lost"].as_u64().unwrap() >= 4);
     for socket in result["daemon"]["target"].as_str().unwrap().split(", ") {
         assert!(!Path::new(socket).exists(), "{socket}");

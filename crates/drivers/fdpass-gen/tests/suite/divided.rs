@@ -2,7 +2,7 @@
 //! its own.
 
 use harness_testing::divided::DividedRun;
-use harness_testing::program::ended_with;
+use harness_testing::program::{ended_with, words};
 
 use crate::drive;
 
@@ -10,8 +10,8 @@ use crate::drive;
 fn each_shard_has_a_daemon_of_its_own_and_all_streams_are_accounted_for() {
     let mut run = DividedRun::new(env!("CARGO_BIN_EXE_fdpass-gen"));
     for shard in ["0/2", "1/2"] {
-        let load = ["--connections", "31", "--ramp-up", "1s", "--threads", "1"];
-        let mut part = run.part(&[&["--shard", shard, "--role", "both"], &load[..]].concat());
+        let load = "--connections 31 --ramp-up 1s --threads 1";
+        let mut part = run.part(&words(&format!("--shard {shard} --role both {load}")));
         part.current_dir(drive::root());
         run.start_command(part);
     }
@@ -44,7 +44,7 @@ fn a_socket_of_another_machine_is_refused_with_the_remedy() {
         "by": { "host": "another-machine", "processes": "", "pid": 1 }
     }"#;
     std::fs::write(run.folder().join("daemon.json"), elsewhere).unwrap();
-    let mut part = run.part(&["--shard", "0/2", "--connections", "10"]);
+    let mut part = run.part(&words("--shard 0/2 --connections 10"));
     let output = part.current_dir(drive::root()).output().unwrap();
     ended_with(&output, 1, &["another-machine", "--role both"], &part);
 }

@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
-use harness_testing::{program, result};
+use harness_testing::program::{ended_with, words};
+use harness_testing::result;
 use serde_json::Value;
 
 use crate::target::Target;
@@ -21,9 +22,9 @@ pub(crate) fn program(out: &Path) -> Command {
     command
 }
 
-/// Returns the program, for the socket of a target.
-pub(crate) fn on(out: &Path, target: &Target) -> Command {
-    let mut command = program(out);
+/// Returns the program, for the socket of a target, with results in its folder.
+pub(crate) fn on(target: &Target) -> Command {
+    let mut command = program(target.folder());
     command.arg("--socket").arg(target.path());
     command
 }
@@ -35,14 +36,14 @@ pub(crate) fn start(program: &mut Command) -> Child {
 }
 
 /// Runs the program on a socket; returns how it exited and the JSON of `--output`.
-pub(crate) fn drive(out: &Path, socket: &Path, arguments: &[&str]) -> (Output, Value) {
+pub(crate) fn drive(out: &Path, socket: &Path, arguments: &str) -> (Output, Value) {
     let json = out.join("output.json");
     let output = program(out)
         .arg("--socket")
         .arg(socket)
         .arg("--output")
         .arg(&json)
-        .args(arguments)
+        .args(words(arguments))
         .output()
         .unwrap();
     let text = std::fs::read_to_string(&json).unwrap_or_else(|_| {
@@ -54,24 +55,19 @@ pub(crate) fn drive(out: &Path, socket: &Path, arguments: &[&str]) -> (Output, V
     (output, serde_json::from_str(&text).unwrap())
 }
 
-/// Runs the program with arguments that must be refused; returns its error.
-pub(crate) fn refused(arguments: &[&str]) -> String {
-    refused_with(2, arguments)
-}
-
-pub(crate) fn refused_with(code: i32, arguments: &[&str]) -> String {
-    refused_saying(code, arguments, &[])
-}
-
-pub(crate) fn refused_naming(arguments: &[&str], names: &[&str]) {
-    refused_saying(2, arguments, names);
-}
-
+/// Runs the program with arguments that must be refused with these words; returns its error.
 #[track_caller]
-fn refused_saying(code: i32, arguments: &[&str], words: &[&str]) -> String {
+pub(crate) fn refused(arguments: &str, parts: &[&str]) -> String {
+    refused_with(2, arguments, parts)
+}
+
+/// The same with another exit code.
+#[track_caller]
+pub(crate) fn refused_with(code: i32, arguments: &str, parts: &[&str]) -> String {
     let folder = tempfile::tempdir().unwrap();
-    let output = program(folder.path()).args(arguments).output().unwrap();
-    let said = program::ended_with(&output, code, words, &arguments);
+    let mut program = program(folder.path());
+    let output = program.args(words(arguments)).output().unwrap();
+    let error = ended_with(&output, code, parts, &arguments);
     assert_eq!(result::find(folder.path(), "result.json"), None);
-    said
+    error
 }

@@ -4,7 +4,9 @@ use std::path::Path;
 use std::process::Output;
 use std::time::Duration;
 
+use harness_testing::assert_contains;
 use harness_testing::processes::wait_until;
+use harness_testing::program::{ended_with, words};
 use harness_testing::result::live_seconds;
 use measure::result::RunResult;
 use measure::warning::Kind;
@@ -14,7 +16,7 @@ use crate::target::{self, Target, right};
 use crate::{drive, faulty};
 
 /// Runs a plan on the embedded daemon.
-fn launched(plan: &str, arguments: &[&str]) -> (Output, RunResult, tempfile::TempDir) {
+fn launched(plan: &str, arguments: &str) -> (Output, RunResult, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let (file, json) = (
         folder.path().join("plan.toml"),
@@ -28,7 +30,7 @@ fn launched(plan: &str, arguments: &[&str]) -> (Output, RunResult, tempfile::Tem
         .arg(&file)
         .arg("--output")
         .arg(&json);
-    let output = program.args(arguments).output().unwrap();
+    let output = program.args(words(arguments)).output().unwrap();
     let text = std::fs::read_to_string(&json)
         .unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&output.stderr)));
     let keys: serde_json::Value = serde_json::from_str(&text).unwrap();
@@ -64,7 +66,7 @@ fn nothing_is_left(result: &RunResult) {
 fn a_fault_that_comes_after_the_last_stream_is_reported() {
     let plan = "name = 'test'\ndaemon = 'rust-streaming'\n[timeline]\nmeasure = '1h'\ndrain = '20s'\n\
                 [[groups]]\nname = 'few'\nclients = 5\nops = 1\n[[faults]]\nat = '50m'\nsignal = 'KILL'\nback_after = '1s'\n[driver]\n";
-    let (_, result, _folder) = launched(plan, &["--quiet"]);
+    let (_, result, _folder) = launched(plan, "--quiet");
     assert_eq!((result.operations.ok, result.faults.len()), (5, 0));
     let warnings = &result.warnings;
     let mut reported = warnings.iter();
@@ -79,7 +81,7 @@ fn a_daemon_killed_on_purpose_comes_back_and_every_stream_is_accounted_for() {
         let fault = fault(signal, "2s", "500ms");
         // Streams of 400 ms, 80 of them open; pauses of up to 5 s in all.
         let driver = "messages = 5\nmessage_delay = '100ms'\nretries = 9";
-        let (output, result, _folder) = launched(&plan(200, 6, &fault, driver), &["--quiet"]);
+        let (output, result, _folder) = launched(&plan(200, 6, &fault, driver), "--quiet");
         let operations = &result.operations;
         // On a busy machine the last may fail.
         let due = operations.started + operations.missed;
@@ -133,8 +135,8 @@ fn a_daemon_that_never_comes_back_ends_the_run_and_is_named() {
     let text = plan(20, 120, &fault, "messages = 1\nmessage_delay = '0s'");
     let text = text.replace("rust-streaming", "faulty");
     std::fs::write(root.path().join("plan.toml"), format!("{rest}{text}")).unwrap();
-    let arguments = ["--plan", "plan.toml", "--quiet", "--output", "output.json"];
-    let (code, _, said) = faulty::ended(faulty::program(root.path(), &arguments));
+    let call = "--plan plan.toml --quiet --output output.json";
+    let (code, _, said) = faulty::ended(faulty::program(root.path(), call));
     assert_eq!(code, Some(1), "{said}");
     let text = std::fs::read_to_string(root.path().join("output.json")).unwrap();
     let keys: serde_json::Value = serde_json::from_str(&text).unwrap();
@@ -142,10 +144,7 @@ fn a_daemon_that_never_comes_back_ends_the_run_and_is_named() {
     let mut reported = result.warnings.iter();
     let reported = reported.find(|warning| warning.kind == Kind::DaemonDied);
     let reported = &reported.expect("it is reported").message;
-    assert!(
-        reported.contains("instance 2 of 2 took no connections within 1s"),
-        "{reported}"
-    );
+    assert_contains(reported, &["instance 2 of 2 took no connections within 1s"]);
     assert_eq!(result.faults[0].back_s, None);
     // Long before the planned end, and ten times what it takes.
     assert!(result.wall_s < 60.0, "the run ends: {}", result.wall_s);
@@ -174,7 +173,7 @@ mod calibration {
     fn a_stop_of_half_a_second_delays_as_many_as_were_due_evenly() {
         let fault = fault("STOP", "2s", "500ms");
         let driver = "messages = 1\nmessage_delay = '0s'\nretries = 9";
-        let (_, result, _folder) = launched(&plan(40, 4, &fault, driver), &["--quiet"]);
+        let (_, result, _folder) = launched(&plan(40, 4, &fault, driver), "--quiet");
         let operations = &result.operations;
         assert_eq!(operations.ok, operations.started);
         assert_eq!(operations.started + operations.missed, 160);
@@ -198,7 +197,7 @@ fn several_instances_share_the_load_evenly_whoever_drives_them() {
     for processes in ["1", "2"] {
         // Ten per daemon is the limit: an eleventh would be refused.
         let plan = on_three(10, 3, "700ms");
-        let (_, result, folder) = launched(&plan, &["--quiet", "--processes", processes]);
+        let (_, result, folder) = launched(&plan, &format!("--quiet --processes {processes}"));
         assert_eq!(
             (result.operations.ok, &result.errors),
             (30, &[].into()),
@@ -226,7 +225,7 @@ fn several_instances_share_the_load_evenly_whoever_drives_them() {
 #[test]
 fn open_streams_of_several_instances_are_summed() {
     let plan = on_three(20, 400, "20ms");
-    let (_, result, _) = launched(&plan, &["--quiet"]);
+    let (_, result, _) = launched(&plan, "--quiet");
     assert_eq!(result.operations.ok, 30, "{:?}", result.errors);
     // The clients of the check leave before the end of their streams, which each daemon notices at its next record.
     let peak = result.peak_of_daemon().unwrap();
@@ -251,9 +250,8 @@ fn names(folder: &Path, into: &mut Vec<String>) {
 #[test]
 fn the_accept_queue_of_a_daemon_that_runs_already_is_seen() {
     let folder = tempfile::tempdir().unwrap();
-    let socket = folder.path().join("s");
     let results = folder.path().to_owned();
-    let target = Target::start(&socket, SockType::SeqPacket, move |handoff| {
+    let target = Target::start(SockType::SeqPacket, move |handoff| {
         // Nothing is accepted until the driver has seen the queue.
         if handoff == 5 {
             wait_until("two more seconds after 40 streams have started", || {
@@ -265,27 +263,20 @@ fn the_accept_queue_of_a_daemon_that_runs_already_is_seen() {
         }
         right(1)
     });
-    let load = ["--rate", "40", "--ramp-up", "0s", "--hold", "4s", "--quiet"];
-    let arguments = [&load[..], &["--threshold", "backlog.peak > 20"]].concat();
-    let (_, json) = drive::drive(folder.path(), &socket, &arguments);
+    let load = "--rate 40 --ramp-up 0s --hold 4s --quiet --threshold 'backlog.peak > 20'";
+    let (_, json) = drive::drive(folder.path(), target.path(), load);
     assert_eq!(
         json["result"]["thresholds"][0]["met"], true,
         "{}",
         json["result"]["resources"]
     );
-    target.stop();
 }
 
 #[test]
 fn a_threshold_that_is_missed_is_an_exit_code_of_its_own_and_stands_in_the_report() {
     let driver = "messages = 1\nmessage_delay = '0s'";
-    let thresholds = [
-        "--threshold",
-        "first_event.p99 <= 1ns",
-        "--threshold",
-        "errors == 0",
-    ];
-    let (output, result, _folder) = launched(&plan(100, 1, "", driver), &thresholds);
+    let thresholds = "--threshold 'first_event.p99 <= 1ns' --threshold 'errors == 0'";
+    let (output, result, _folder) = launched(&plan(100, 1, "", driver), thresholds);
     assert_eq!(output.status.code(), Some(4));
     let met: Vec<bool> = result
         .thresholds
@@ -294,22 +285,17 @@ fn a_threshold_that_is_missed_is_an_exit_code_of_its_own_and_stands_in_the_repor
         .collect();
     assert_eq!(met, [false, true], "{:?}", result.thresholds);
     let shown = String::from_utf8_lossy(&output.stdout);
-    assert!(
-        shown.contains("\n  missed    first_event.p99 <= 1ns ("),
-        "{shown}"
-    );
+    assert_contains(&shown, &["\n  missed    first_event.p99 <= 1ns ("]);
 }
 
 /// Returns the exit code of a run in which one stream in twenty is refused.
 fn with_one_refused(threshold: &str) -> i32 {
-    let folder = tempfile::tempdir().unwrap();
-    let target = Target::start(&folder.path().join("s"), SockType::SeqPacket, |handoff| {
+    let target = Target::start(SockType::SeqPacket, |handoff| {
         let refused = vec![target::close(Duration::ZERO)];
         if handoff == 3 { refused } else { right(1) }
     });
-    let load = ["--connections", "20", "--ramp-up", "100ms", "--quiet"];
-    let arguments = [&load[..], &["--threshold", threshold]].concat();
-    let (output, json) = drive::drive(folder.path(), target.path(), &arguments);
+    let arguments = format!("--connections 20 --ramp-up 100ms --quiet --threshold '{threshold}'");
+    let (output, json) = drive::drive(target.folder(), target.path(), &arguments);
     assert_eq!(json["result"]["errors"]["rejected"], 1);
     target.stop();
     output.status.code().unwrap()
@@ -334,56 +320,45 @@ fn errors_that_a_threshold_allows_fail_no_run() {
 
 #[test]
 fn wrong_faults_instances_and_figures_are_refused_before_the_run() {
-    let folder = tempfile::tempdir().unwrap();
-    let target = Target::start(&folder.path().join("s"), SockType::SeqPacket, |_| right(1));
-    let plan_file = folder.path().join("plan.toml");
+    let target = Target::start(SockType::SeqPacket, |_| right(1));
+    let plan_file = target.folder().join("plan.toml");
     let stop = fault("STOP", "500ms", "100ms");
     std::fs::write(&plan_file, plan(10, 1, &stop, "messages = 1")).unwrap();
     let late = fault("STOP", "5s", "100ms");
-    let late_file = folder.path().join("late.toml");
+    let late_file = target.folder().join("late.toml");
     std::fs::write(&late_file, plan(10, 1, &late, "messages = 1")).unwrap();
     let overflowing = fault("STOP", "500ms", "18446744073709551615s");
-    let overflowing_file = folder.path().join("overflowing.toml");
+    let overflowing_file = target.folder().join("overflowing.toml");
     std::fs::write(&overflowing_file, plan(10, 1, &overflowing, "messages = 1")).unwrap();
-    let (plan_file, late_file) = (plan_file.to_str().unwrap(), late_file.to_str().unwrap());
-    let overflowing_file = overflowing_file.to_str().unwrap();
+    let files = [&plan_file, &late_file, &overflowing_file].map(|file| file.display());
     for (arguments, parts) in [
-        (vec!["--instances", "2"], ["instances", "--socket"]),
-        (vec!["--instances", "0"], ["instances", "between 1 and"]),
-        (vec!["--plan", plan_file], ["faults", "--socket"]),
-        (vec!["--plan", late_file], ["faults[0].at", "earlier"]),
+        ("--instances 2", ["instances", "--socket"]),
+        ("--instances 0", ["instances", "between 1 and"]),
+        (&*format!("--plan {}", files[0]), ["faults", "--socket"]),
         (
-            vec!["--plan", overflowing_file],
+            &*format!("--plan {}", files[1]),
+            ["faults[0].at", "earlier"],
+        ),
+        (
+            &*format!("--plan {}", files[2]),
             ["faults[0].back_after", "shorten"],
         ),
         (
-            vec!["--threshold", "first_bite.p99 <= 1ms"],
+            "--threshold 'first_bite.p99 <= 1ms'",
             ["did you mean `first_byte.p99`?", "thresholds[0]"],
         ),
         (
-            vec!["--threshold", "errors.rejcted == 0"],
+            "--threshold 'errors.rejcted == 0'",
             ["`rejcted`", "did you mean `rejected`?"],
         ),
         (
-            vec!["--threshold", "first_byte.p99 <= 1"],
+            "--threshold 'first_byte.p99 <= 1'",
             ["50ms", "first_byte.p99"],
         ),
     ] {
-        let mut program = drive::program(folder.path());
-        let output = program
-            .arg("--socket")
-            .arg(target.path())
-            .args(&arguments)
-            .output()
-            .unwrap();
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
-        for part in parts {
-            assert!(
-                said.contains(part),
-                "{arguments:?} should name {part}: {said}"
-            );
-        }
+        let mut program = drive::on(&target);
+        let output = program.args(words(arguments)).output().unwrap();
+        ended_with(&output, 2, &parts, &arguments);
     }
     assert_eq!(target.stop(), 0, "nothing was handed over");
 }

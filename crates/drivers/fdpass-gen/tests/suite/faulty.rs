@@ -4,9 +4,9 @@
 
 #![allow(clippy::print_stderr, reason = "a daemon has a log")]
 
-use std::io::{IoSliceMut, Read as _, Write as _};
+use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -15,12 +15,11 @@ use std::thread;
 use std::time::Duration;
 
 use fdpass_client::transcript::Transcript;
-use harness_testing::program::ended_with;
-use nix::sys::socket::{
-    AddressFamily, Backlog, ControlMessageOwned, MsgFlags, SockFlag, SockType, UnixAddr, accept,
-    bind, listen, recvmsg, socket,
-};
+use harness_testing::program::{ended_with, words};
+use nix::sys::socket::{SockFlag, SockType};
 use tempfile::TempDir;
+
+use crate::handoffs::{accepted, listening, received};
 
 /// The fault of the daemon.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,13 +87,13 @@ pub(crate) fn project_with(manifest: &str) -> TempDir {
 }
 
 /// Returns the program, in a project.
-pub(crate) fn program(root: &Path, arguments: &[&str]) -> Command {
+pub(crate) fn program(root: &Path, arguments: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_fdpass-gen"));
     command
         .current_dir(root)
         .env_remove("CARGO_TARGET_DIR")
         .env_remove("DROVER_REQUIRE_ALL")
-        .args(arguments);
+        .args(words(arguments));
     command
 }
 
@@ -111,10 +110,10 @@ pub(crate) fn ended(mut command: Command) -> (Option<i32>, String, String) {
 
 /// Checks that the program refuses arguments with these words, and prints nothing.
 #[track_caller]
-pub(crate) fn refused(arguments: &[&str], words: &[&str]) {
+pub(crate) fn refused(arguments: &str, parts: &[&str]) {
     let root = project(Fault::None);
     let output = program(root.path(), arguments).output().unwrap();
-    ended_with(&output, 2, words, &arguments);
+    ended_with(&output, 2, parts, &arguments);
     assert!(output.stdout.is_empty(), "{arguments:?}");
 }
 
@@ -159,7 +158,7 @@ pub(crate) fn serve_here(path: &Path, kind: SockType, fault: Fault) {
         delay: Duration::ZERO,
         capacity: 1_000_000,
     };
-    let listener = listening(path, kind);
+    let listener = listening(path, kind, SockFlag::empty());
     thread::spawn(move || server.accept_all(&listener));
 }
 
@@ -187,21 +186,14 @@ struct Server {
 /// Clients that are being served.
 static OPEN: AtomicUsize = AtomicUsize::new(0);
 
-fn listening(path: &Path, kind: SockType) -> OwnedFd {
-    let listener = socket(AddressFamily::Unix, kind, SockFlag::SOCK_CLOEXEC, None).unwrap();
-    bind(listener.as_raw_fd(), &UnixAddr::new(path).unwrap()).unwrap();
-    listen(&listener, Backlog::MAXCONN).unwrap();
-    listener
-}
-
 impl Server {
     fn serve(self, path: &Path, kind: SockType) -> ! {
-        self.accept_all(&listening(path, kind))
+        self.accept_all(&listening(path, kind, SockFlag::empty()))
     }
 
     fn accept_all(self, listener: &OwnedFd) -> ! {
         loop {
-            let connection = own(accept(listener.as_raw_fd()).unwrap());
+            let connection = accepted(listener).unwrap();
             if self.fault == Fault::OneByOne {
                 self.take(&connection);
             } else {
@@ -211,7 +203,7 @@ impl Server {
     }
 
     fn take(self, connection: &OwnedFd) {
-        let (payload, mut clients) = receive(connection);
+        let (payload, mut clients) = received(connection);
         if self.fault == Fault::DiesOnNul && payload == b"\0" {
             eprintln!("a NUL, of all things");
             std::process::exit(7);
@@ -261,38 +253,4 @@ fn refuse(mut client: &UnixStream) {
     let _ = client.write_all(
         b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nConnection: close\r\nContent-Length: 0\r\n\r\n",
     );
-}
-
-/// Returns the payload and every descriptor.
-fn receive(connection: &OwnedFd) -> (Vec<u8>, Vec<OwnedFd>) {
-    let mut payload = vec![0; 256 * 1024];
-    let mut control = nix::cmsg_space!([RawFd; 253]);
-    let mut pieces = [IoSliceMut::new(&mut payload)];
-    let flags = MsgFlags::MSG_CMSG_CLOEXEC;
-    let Ok(message) = recvmsg::<()>(
-        connection.as_raw_fd(),
-        &mut pieces,
-        Some(&mut control),
-        flags,
-    ) else {
-        return (Vec::new(), Vec::new());
-    };
-    let clients = message
-        .cmsgs()
-        .unwrap()
-        .flat_map(|control| match control {
-            ControlMessageOwned::ScmRights(descriptors) => descriptors,
-            _ => Vec::new(),
-        })
-        .map(own)
-        .collect();
-    let length = message.bytes;
-    payload.truncate(length);
-    (payload, clients)
-}
-
-#[expect(unsafe_code, reason = "nix returns raw descriptors")]
-fn own(descriptor: RawFd) -> OwnedFd {
-    // SAFETY: the kernel made the descriptor for us just now; nothing else owns it.
-    unsafe { OwnedFd::from_raw_fd(descriptor) }
 }

@@ -12,6 +12,7 @@ mod drive;
 mod ends;
 mod faults;
 mod faulty;
+mod handoffs;
 mod left_over;
 mod live_line;
 mod mistakes;

@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use fdpass_client::transcript::Transcript;
+use harness_testing::assert_contains;
 use harness_testing::program::ended_with;
+use harness_testing::program::words;
 use harness_testing::result::{self, ResultFile};
 use nix::sys::socket::SockType;
 use serde_json::{Value, json};
@@ -19,18 +21,16 @@ const STREAMS: u64 = 20;
 fn run(
     kind: SockType,
     script: impl Fn() -> Vec<Step> + Send + 'static,
-    arguments: &[&str],
+    arguments: &str,
 ) -> (i32, Value) {
-    let folder = tempfile::tempdir().unwrap();
-    let target = Target::start(&folder.path().join("s"), kind, move |handoff| {
-        if handoff == 0 { right(3) } else { script() }
-    });
-    let arguments = [
-        &["--connections", "20", "--ramp-up", "100ms", "--quiet"],
-        arguments,
-    ]
-    .concat();
-    let (output, json) = drive::drive(folder.path(), target.path(), &arguments);
+    let target = Target::start(
+        kind,
+        move |handoff| {
+            if handoff == 0 { right(3) } else { script() }
+        },
+    );
+    let arguments = format!("--connections 20 --ramp-up 100ms --quiet {arguments}");
+    let (output, json) = drive::drive(target.folder(), target.path(), &arguments);
     assert_eq!(target.stop() as u64, STREAMS + 1);
     let operations = &json["result"]["operations"];
     let ended = ["ok", "failed", "unfinished"].map(|name| operations[name].as_u64().unwrap());
@@ -46,7 +46,7 @@ fn run(
 fn all_end_as(
     kind: &str,
     script: impl Fn() -> Vec<Step> + Send + 'static,
-    arguments: &[&str],
+    arguments: &str,
 ) -> Value {
     let (code, json) = run(SockType::SeqPacket, script, arguments);
     assert_eq!(json["result"]["errors"], json!({ kind: STREAMS }));
@@ -67,7 +67,7 @@ fn end() -> Step {
 fn a_right_stream_is_completed_on_both_socket_types_and_with_tcp_clients() {
     for kind in [SockType::SeqPacket, SockType::Stream] {
         for client in ["unix", "tcp"] {
-            let (code, json) = run(kind, || right(3), &["--client", client]);
+            let (code, json) = run(kind, || right(3), &format!("--client {client}"));
             assert_eq!(json["connections_completed"], STREAMS, "{kind:?} {client}");
             assert_eq!(json["result"]["errors"], json!({}));
             assert_eq!(json["result"]["counts"]["events"], 3 * STREAMS);
@@ -87,7 +87,7 @@ fn a_framed_answer_ends_without_its_connection() {
     let length = format!("Content-Length: {}", body.len());
     for (field, body) in [("Transfer-Encoding: chunked", chunks), (&length, body)] {
         let answer = format!("{}{body}", HEAD.replace("Connection: close", field));
-        let (_, json) = run(SockType::Stream, move || vec![now(answer.clone())], &[]);
+        let (_, json) = run(SockType::Stream, move || vec![now(answer.clone())], "");
         assert_eq!(json["connections_completed"], STREAMS, "{field}");
         assert_eq!(json["result"]["counts"]["equal_to_first"], STREAMS);
     }
@@ -111,7 +111,7 @@ fn an_answer_that_is_longer_than_a_read_is_read_to_its_end() {
     for ramp in ["100ms", "0s"] {
         let answer = answer.clone();
         let set = format!("groups.0.ramp={ramp}");
-        let arguments = ["--expect", "any", "--set", &set];
+        let arguments = format!("--expect any --set {set}");
         let (_, json) = run(
             SockType::SeqPacket,
             move || vec![now(answer.clone())],
@@ -136,11 +136,10 @@ fn an_answer_that_cannot_be_read_is_named_before_the_load_without_a_dump() {
         ),
         (&long, ["a line is not a field", "protocol_sse in \"xxx"]),
     ] {
-        let folder = tempfile::tempdir().unwrap();
         let steps = vec![now(answer), end()];
         let script = move |_| steps.clone();
-        let target = Target::start(&folder.path().join("s"), SockType::Stream, script);
-        let output = drive::on(folder.path(), &target).output().unwrap();
+        let target = Target::start(SockType::Stream, script);
+        let output = drive::on(&target).output().unwrap();
         let message = ended_with(&output, 1, &words, &answer.len());
         assert!(message.len() < 1_000, "{message}");
     }
@@ -148,15 +147,14 @@ fn an_answer_that_cannot_be_read_is_named_before_the_load_without_a_dump() {
 
 #[test]
 fn the_first_status_that_is_refused_in_a_load_is_named_once() {
-    let folder = tempfile::tempdir().unwrap();
     let answer = "HTTP/1.1 429 Too Many Requests\r\nRetry-After: 3\r\n\r\n";
     let script = move |handoff| match handoff {
         0 => right(3),
         _ => vec![now(answer), end()],
     };
-    let target = Target::start(&folder.path().join("s"), SockType::Stream, script);
-    let mut program = drive::on(folder.path(), &target);
-    program.args(["--connections", "20", "--ramp-up", "100ms", "--hold", "0s"]);
+    let target = Target::start(SockType::Stream, script);
+    let mut program = drive::on(&target);
+    program.args(words("--connections 20 --ramp-up 100ms --hold 0s"));
     let output = program.output().unwrap();
     let status = "status 429 (Retry-After: 3)";
     let message = ended_with(&output, 1, &[status], &answer);
@@ -173,10 +171,10 @@ fn a_refusal_is_rejected_whether_it_is_said_or_not() {
                 end(),
             ]
         },
-        &[],
+        "",
     );
     assert_eq!(said["errors"]["rejected"], STREAMS);
-    all_end_as("rejected", || vec![end()], &[]);
+    all_end_as("rejected", || vec![end()], "");
 }
 
 #[test]
@@ -184,13 +182,13 @@ fn an_end_without_the_marker_is_incomplete() {
     all_end_as(
         "incomplete",
         || vec![now(format!("{HEAD}{}", record("0"))), end()],
-        &[],
+        "",
     );
-    all_end_as("incomplete", || vec![now(&HEAD[..20]), end()], &[]);
+    all_end_as("incomplete", || vec![now(&HEAD[..20]), end()], "");
     all_end_as(
         "incomplete",
         || vec![now(format!("{HEAD}data: [DONE]\n")), end()],
-        &[],
+        "",
     );
 }
 
@@ -212,7 +210,7 @@ fn a_stream_that_is_cut_or_reset_at_any_byte_is_no_success() {
                 },
             ]
         };
-        all_end_as(kind, script, &["--client", "tcp"]);
+        all_end_as(kind, script, "--client tcp");
     }
 }
 
@@ -221,17 +219,17 @@ fn violations_of_the_protocol_have_outcomes_of_their_own() {
     all_end_as(
         "protocol_head",
         || vec![now("HTTP/1.1 500 Internal Server Error\r\n\r\n"), end()],
-        &[],
+        "",
     );
     all_end_as(
         "protocol_sse",
         || vec![now(format!("{HEAD}nonsense\n\n")), end()],
-        &[],
+        "",
     );
     all_end_as(
         "protocol_json",
         || vec![now(format!("{HEAD}data: {{nope\n\n")), end()],
-        &[],
+        "",
     );
     all_end_as(
         "protocol_order",
@@ -243,7 +241,7 @@ fn violations_of_the_protocol_have_outcomes_of_their_own() {
                 end(),
             ]
         },
-        &[],
+        "",
     );
     all_end_as(
         "protocol_trailing",
@@ -253,14 +251,14 @@ fn violations_of_the_protocol_have_outcomes_of_their_own() {
                 end(),
             ]
         },
-        &[],
+        "",
     );
 }
 
 #[test]
 fn too_few_records_are_out_of_order_where_their_number_is_known() {
     let stream = || vec![now(format!("{HEAD}{}data: [DONE]\n\n", record("0"))), end()];
-    let (_, json) = run(SockType::SeqPacket, stream, &["--messages", "3"]);
+    let (_, json) = run(SockType::SeqPacket, stream, "--messages 3");
     assert_eq!(
         json["result"]["errors"],
         json!({ "protocol_order": STREAMS })
@@ -277,7 +275,7 @@ fn an_error_that_the_daemon_reports_is_no_success() {
             let body = format!("{}{error}data: [DONE]\n\n", record("0"));
             vec![now(format!("{HEAD}{body}")), end()]
         };
-        all_end_as("event_error", script, &[]);
+        all_end_as("event_error", script, "");
     }
 }
 
@@ -292,7 +290,7 @@ fn texts_that_vary_from_stream_to_stream_are_not_compared() {
         }
     };
     for processes in ["1", "2"] {
-        let arguments = ["--processes", processes];
+        let arguments = format!("--processes {processes}");
         let (_, json) = run(SockType::SeqPacket, numbered(), &arguments);
         assert_eq!(json["connections_completed"], STREAMS);
         let result = ResultFile(json["result"].clone());
@@ -300,7 +298,7 @@ fn texts_that_vary_from_stream_to_stream_are_not_compared() {
         assert_eq!(warning["severity"], "note");
         assert!(warning.to_string().contains("--expect first"), "{warning}");
     }
-    all_end_as("protocol_content", numbered(), &["--expect", "first"]);
+    all_end_as("protocol_content", numbered(), "--expect first");
 }
 
 #[test]
@@ -310,16 +308,16 @@ fn another_text_than_that_of_the_first_stream_is_a_failure_and_is_shown_once() {
         vec![now(format!("{HEAD}{body}data: [DONE]\n\n")), end()]
     };
     for processes in ["1", "2"] {
-        let expect = ["--expect", "first", "--messages", "3"];
-        let arguments = [&expect[..], &["--processes", processes]].concat();
+        let expect = "--expect first --messages 3";
+        let arguments = format!("{expect} --processes {processes}");
         let json = all_end_as("protocol_content", wrong, &arguments);
         let result = ResultFile(json["result"].clone());
         let reported = result.warning("AnswersDiffer").unwrap()["message"].to_string();
         assert!(reported.contains("▸out of memory"), "{reported}");
     }
-    let (_, json) = run(SockType::SeqPacket, wrong, &["--expect", "any"]);
+    let (_, json) = run(SockType::SeqPacket, wrong, "--expect any");
     assert_eq!(json["connections_completed"], STREAMS);
-    let (_, json) = run(SockType::SeqPacket, || right(3), &[]);
+    let (_, json) = run(SockType::SeqPacket, || right(3), "");
     assert_eq!(json["result"]["counts"]["equal_to_first"], STREAMS);
 }
 
@@ -331,23 +329,21 @@ fn transcript(change: impl Fn(String) -> String) -> Vec<Step> {
 
 #[test]
 fn a_daemon_of_the_transcript_is_held_to_all_of_it_whatever_the_check_has_read() {
-    let run = |change: fn(String) -> String, arguments: &[&str]| {
-        let folder = tempfile::tempdir().unwrap();
+    let run = |change: fn(String) -> String, arguments: &str| {
         let script = move |handoff| match handoff {
             0 => transcript(|text| text),
             _ => transcript(change),
         };
-        let target = Target::start(&folder.path().join("s"), SockType::SeqPacket, script);
-        let common = ["--connections", "20", "--ramp-up", "0s", "--quiet"];
-        let arguments = [&common, arguments].concat();
-        let (_, json) = drive::drive(folder.path(), target.path(), &arguments);
+        let target = Target::start(SockType::SeqPacket, script);
+        let arguments = format!("--connections 20 --ramp-up 0s --quiet {arguments}");
+        let (_, json) = drive::drive(target.folder(), target.path(), &arguments);
         target.stop();
         json["result"].clone()
     };
     let wrong = |text: String| text.replace("It computes nothing: waiting is its only work.", "x");
     // For long streams, the check reads only the first record.
-    let long = ["--messages", "18", "--message-delay", "1s"];
-    for arguments in [&[][..], &long, &["--expect", "transcript"]] {
+    let long = "--messages 18 --message-delay 1s";
+    for arguments in ["", long, "--expect transcript"] {
         let result = run(wrong, arguments);
         assert_eq!(
             result["errors"],
@@ -362,10 +358,9 @@ fn a_daemon_of_the_transcript_is_held_to_all_of_it_whatever_the_check_has_read()
 
 #[test]
 fn a_check_that_says_something_else_than_the_transcript_ends_the_run_before_it_begins() {
-    let folder = tempfile::tempdir().unwrap();
-    let target = Target::start(&folder.path().join("s"), SockType::SeqPacket, |_| right(3));
-    let output = drive::program(folder.path())
-        .args(["--expect", "transcript", "--quiet", "--socket"])
+    let target = Target::start(SockType::SeqPacket, |_| right(3));
+    let output = drive::program(target.folder())
+        .args(words("--expect transcript --quiet --socket"))
         .arg(target.path())
         .output()
         .unwrap();
@@ -379,14 +374,10 @@ fn a_check_that_says_something_else_than_the_transcript_ends_the_run_before_it_b
 fn times_that_pass_are_told_apart() {
     let never = Duration::from_secs(30);
     let silent = move || vec![close(never)];
-    all_end_as(
-        "timeout_first_byte",
-        silent,
-        &["--first-byte-timeout", "200ms"],
-    );
+    all_end_as("timeout_first_byte", silent, "--first-byte-timeout 200ms");
     let stuck = move || vec![now(format!("{HEAD}{}", record("0"))), close(never)];
-    all_end_as("timeout_idle", stuck, &["--idle-timeout", "200ms"]);
-    let json = all_end_as("timeout_total", stuck, &["--stream-timeout", "300ms"]);
+    all_end_as("timeout_idle", stuck, "--idle-timeout 200ms");
+    let json = all_end_as("timeout_total", stuck, "--stream-timeout 300ms");
     assert_eq!(json["errors"]["timeout"], STREAMS);
 }
 
@@ -407,7 +398,7 @@ fn clients_that_misbehave_as_asked_fail_no_run() {
             })
             .collect()
     };
-    let (code, json) = run(SockType::SeqPacket, slow, &["--abort-after", "2"]);
+    let (code, json) = run(SockType::SeqPacket, slow, "--abort-after 2");
     assert_eq!(
         (&json["result"]["errors"], code == 0 || code == 3),
         (&json!({ "aborted": STREAMS }), true)
@@ -415,7 +406,7 @@ fn clients_that_misbehave_as_asked_fail_no_run() {
     let (code, json) = run(
         SockType::SeqPacket,
         slow,
-        &["--never-read", "--stream-timeout", "300ms"],
+        "--never-read --stream-timeout 300ms",
     );
     assert_eq!(
         (&json["result"]["errors"], code == 0 || code == 3),
@@ -425,21 +416,24 @@ fn clients_that_misbehave_as_asked_fail_no_run() {
 
 #[test]
 fn the_times_are_those_of_the_clients_that_read_where_only_a_share_does_not() {
-    let folder = tempfile::tempdir().unwrap();
-    let target = Target::start(&folder.path().join("s"), SockType::SeqPacket, |_| {
+    let target = Target::start(SockType::SeqPacket, |_| {
         let end = Duration::from_millis(50);
         vec![
             now(format!("{HEAD}{}data: [DONE]\n\n", record("a"))),
             close(end),
         ]
     });
-    let plan = folder.path().join("plan.toml");
+    let plan = target.folder().join("plan.toml");
     let text = "name = 'x'\n[timeline]\nmeasure = '5s'\ndrain = '5s'\n\
                 [[groups]]\nname = 'mixed'\nclients = 100\nramp = '1s'\nops = 1\n\
                 [driver]\nnever_read = true\nslow_share = 0.2\n";
     std::fs::write(&plan, text).unwrap();
     let plan = plan.to_str().unwrap();
-    let (output, json) = drive::drive(folder.path(), target.path(), &["--plan", plan, "--quiet"]);
+    let (output, json) = drive::drive(
+        target.folder(),
+        target.path(),
+        &format!("--plan {plan} --quiet"),
+    );
     assert_eq!(target.stop(), 101);
     let result = &json["result"];
     let slow = result["counts"]["slow"].as_u64().unwrap();
@@ -467,7 +461,7 @@ fn a_slow_reader_reads_everything_in_its_time() {
     let (_, json) = run(
         SockType::SeqPacket,
         || right(20),
-        &["--slow-reader", "5ms", "--expect", "any"],
+        "--slow-reader 5ms --expect any",
     );
     assert_eq!(json["connections_completed"], STREAMS);
     // 20 records of at least 23 bytes at 64 bytes per 5 ms.
@@ -485,22 +479,16 @@ fn a_stream_cut_into_single_bytes_is_read_all_the_same() {
             .chain([close(Duration::from_millis(40))])
             .collect()
     };
-    let (_, json) = run(SockType::SeqPacket, bytes, &["--expect", "any"]);
+    let (_, json) = run(SockType::SeqPacket, bytes, "--expect any");
     assert_eq!(json["connections_completed"], STREAMS);
 }
 
 #[test]
 fn a_daemon_that_goes_away_is_an_error_of_connecting_after_the_retries() {
-    let folder = tempfile::tempdir().unwrap();
-    let socket = folder.path().join("s");
-    let target = Target::start(&socket, SockType::SeqPacket, |_| right(1));
-    let mut program = drive::program(folder.path());
-    let json = folder.path().join("output.json");
-    program
-        .arg("--socket")
-        .arg(&socket)
-        .arg("--output")
-        .arg(&json);
+    let target = Target::start(SockType::SeqPacket, |_| right(1));
+    let mut program = drive::on(&target);
+    let json = target.folder().join("output.json");
+    program.arg("--output").arg(&json);
     let child = program
         .args(["--connections", "40", "--ramp-up", "2s", "--verbose"])
         .stdout(std::process::Stdio::null())
@@ -510,7 +498,7 @@ fn a_daemon_that_goes_away_is_an_error_of_connecting_after_the_retries() {
     // The program has begun once it made a handoff after the check's.
     target.wait_for(2);
     target.stop();
-    std::fs::remove_file(&socket).unwrap();
+    std::fs::remove_file(target.path()).unwrap();
     let output = child.wait_with_output().unwrap();
     let json: Value = serde_json::from_str(&std::fs::read_to_string(&json).unwrap()).unwrap();
     let refused = json["result"]["errors"]["connect_ENOENT"]
@@ -545,30 +533,30 @@ fn a_daemon_that_goes_away_is_an_error_of_connecting_after_the_retries() {
 
 #[test]
 fn an_output_that_can_not_be_written_swallows_no_report() {
-    let folder = tempfile::tempdir().unwrap();
-    let target = Target::start(&folder.path().join("s"), SockType::SeqPacket, |_| right(3));
-    let output = drive::program(folder.path())
+    let target = Target::start(SockType::SeqPacket, |_| right(3));
+    let output = drive::program(target.folder())
         .args(["--connections", "20", "--ramp-up", "0s", "--quiet"])
         .args(["--full", "--output", "/dev/full", "--socket"])
         .arg(target.path())
         .output()
         .unwrap();
-    target.stop();
     let (shown, said) = (&output.stdout, &output.stderr);
     let [shown, said] = [shown, said].map(|text| String::from_utf8_lossy(text).into_owned());
     assert!(shown.contains("first_byte"), "{shown}{said}");
     assert!(said.contains("--output /dev/full"), "{said}");
     assert_eq!(output.status.code(), Some(1));
-    assert!(folder.path().join("results").exists(), "the result is kept");
+    assert!(
+        target.folder().join("results").exists(),
+        "the result is kept"
+    );
 }
 
 #[test]
 fn a_page_that_can_not_be_written_loses_no_result() {
-    let folder = tempfile::tempdir().unwrap();
-    let run = folder.path().join("run");
+    let target = Target::start(SockType::SeqPacket, |_| right(3));
+    let run = target.folder().join("run");
     // A folder of that name can be replaced by no file.
     std::fs::create_dir_all(run.join("report.html/in-the-way")).unwrap();
-    let target = Target::start(&folder.path().join("s"), SockType::SeqPacket, |_| right(3));
     let output = Command::new(env!("CARGO_BIN_EXE_fdpass-gen"))
         .args(["--connections", "20", "--ramp-up", "0s", "--quiet"])
         .arg("--into")
@@ -577,26 +565,21 @@ fn a_page_that_can_not_be_written_loses_no_result() {
         .arg(target.path())
         .output()
         .unwrap();
-    target.stop();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(matches!(output.status.code(), Some(0 | 3)), "{said}");
-    assert!(
-        said.contains("The page of the run was not written"),
-        "{said}"
-    );
+    assert_contains(&said, &["The page of the run was not written"]);
     let result = result::json(&run.join("result.json"));
     assert_eq!(result["operations"]["started"], 20);
 }
 
 #[test]
 fn the_path_of_the_result_is_said_once() {
-    let folder = tempfile::tempdir().unwrap();
-    let target = Target::start(&folder.path().join("s"), SockType::SeqPacket, |_| right(3));
+    let target = Target::start(SockType::SeqPacket, |_| right(3));
     let run = |name: &str, format: &str| {
         let output = Command::new(env!("CARGO_BIN_EXE_fdpass-gen"))
             .args(["--connections", "5", "--ramp-up", "0s", "--format", format])
             .arg("--into")
-            .arg(folder.path().join(name))
+            .arg(target.folder().join(name))
             .arg("--socket")
             .arg(target.path())
             .output()
@@ -604,7 +587,7 @@ fn the_path_of_the_result_is_said_once() {
         [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap())
     };
     let [shown, said] = run("screen", "terminal");
-    let page = folder.path().join("screen/report.html");
+    let page = target.folder().join("screen/report.html");
     let page = page.to_str().unwrap();
     let beside = shown.contains("the page, beside result.json:");
     assert!(beside && shown.matches(page).count() == 1, "{shown}");
@@ -615,11 +598,10 @@ fn the_path_of_the_result_is_said_once() {
     assert!(shown.lines().count() <= 15, "{shown}");
     // Other formats stay unchanged.
     let [shown, said] = run("table", "csv");
-    let result = folder.path().join("table/result.json");
+    let result = target.folder().join("table/result.json");
     let line = format!("Result: {}, with report.html beside it\n", result.display());
     assert!(
         said.contains(&line) && !shown.contains("result.json"),
         "{said}"
     );
-    target.stop();
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use harness_testing::processes;
+use harness_testing::program::words;
 use harness_testing::result::{self, ResultFile};
 use nix::sys::socket::SockType;
 use serde_json::Value;
@@ -11,11 +12,10 @@ use crate::drive;
 use crate::target::{Target, right};
 
 /// Returns the result of a run on a target that answers at once, and the number of handoffs.
-fn open_loop(arguments: &[&str]) -> (ResultFile, usize) {
-    let folder = tempfile::tempdir().unwrap();
-    let target = Target::start(&folder.path().join("s"), SockType::SeqPacket, |_| right(1));
-    let load = [arguments, &["--ramp-up", "0s"]].concat();
-    let (_, mut json) = drive::drive(folder.path(), target.path(), &load);
+fn open_loop(arguments: &str) -> (ResultFile, usize) {
+    let target = Target::start(SockType::SeqPacket, |_| right(1));
+    let load = format!("{arguments} --ramp-up 0s");
+    let (_, mut json) = drive::drive(target.folder(), target.path(), &load);
     let result = ResultFile(json["result"].take());
     assert_eq!(json["connections_completed"], result["operations"]["ok"]);
     (result, target.stop())
@@ -23,7 +23,7 @@ fn open_loop(arguments: &[&str]) -> (ResultFile, usize) {
 
 #[test]
 fn a_rate_is_held_whatever_the_streams_do() {
-    let (result, _) = open_loop(&["--rate", "200", "--hold", "2s"]);
+    let (result, _) = open_loop("--rate 200 --hold 2s");
     assert_eq!(result["operations"]["ok"], 400);
     let started = result["seconds"][0]["counts"]["started"].as_u64().unwrap();
     // A start at the very end of a second may fall into the next row, and so may those for which the driver was late.
@@ -35,11 +35,10 @@ fn a_rate_is_held_whatever_the_streams_do() {
 }
 
 /// Stops a driver for a while after `after` handoffs. Returns its result, and how many handoffs the target took.
-fn stopped_for(load: &[&str], after: usize, while_ms: u64) -> (ResultFile, usize) {
-    let folder = tempfile::tempdir().unwrap();
-    let target = Target::start(&folder.path().join("s"), SockType::SeqPacket, |_| right(1));
-    let mut program = drive::on(folder.path(), &target);
-    program.args(load);
+fn stopped_for(load: &str, after: usize, while_ms: u64) -> (ResultFile, usize) {
+    let target = Target::start(SockType::SeqPacket, |_| right(1));
+    let mut program = drive::on(&target);
+    program.args(words(load));
     let child = drive::start(&mut program);
     target.wait_for(after);
     processes::stop_for(&child, Duration::from_millis(while_ms));
@@ -48,17 +47,13 @@ fn stopped_for(load: &[&str], after: usize, while_ms: u64) -> (ResultFile, usize
         Some(3),
         "the result is doubtful"
     );
-    let result = result::read(folder.path());
+    let result = result::read(target.folder());
     (result, target.stop())
 }
 
 #[test]
 fn a_driver_that_was_stopped_is_late_in_its_own_response_times() {
-    let (result, handoffs) = stopped_for(
-        &["--rate", "200", "--ramp-up", "0s", "--hold", "3s"],
-        100,
-        300,
-    );
+    let (result, handoffs) = stopped_for("--rate 200 --ramp-up 0s --hold 3s", 100, 300);
     assert_eq!(
         result["operations"]["ok"], 600,
         "what was due is made up for"
@@ -88,20 +83,19 @@ fn a_driver_that_was_stopped_is_late_in_its_own_response_times() {
 /// Open streams use up the descriptors; once they have ended, there is room for the result.
 #[test]
 fn descriptors_that_the_driver_has_no_more_of_are_its_own_failure() {
-    let folder = tempfile::tempdir().unwrap();
     let slow = |_| {
         let mut steps = right(1);
         steps[0].after = Duration::from_secs(1);
         steps
     };
-    let target = Target::start(&folder.path().join("s"), SockType::SeqPacket, slow);
-    let mut program = drive::on(folder.path(), &target);
-    program.args(["--rate", "100", "--ramp-up", "0s", "--hold", "1s"]);
+    let target = Target::start(SockType::SeqPacket, slow);
+    let mut program = drive::on(&target);
+    program.args(words("--rate 100 --ramp-up 0s --hold 1s"));
     let child = drive::start(&mut program);
     target.wait_for(5);
     processes::limit_open_files(child.id(), 60);
     let code = child.wait_with_output().unwrap().status.code();
-    let result = result::read(folder.path());
+    let result = result::read(target.folder());
     let errors = result["errors"].as_object().unwrap();
     assert!(errors["connect_EMFILE"].as_u64() > Some(0), "{errors:?}");
     assert_eq!(errors.len(), 1, "{errors:?}");
@@ -110,14 +104,13 @@ fn descriptors_that_the_driver_has_no_more_of_are_its_own_failure() {
         (Some(3), &Value::from("INVALID"))
     );
     assert!(result.warned().contains(&"DriverExhausted"));
-    target.stop();
 }
 
 /// The driver continues more than a second after the end, too late for a rate to catch up.
 #[test]
 fn a_fixed_number_of_clients_starts_in_full_though_the_driver_stood_still_over_the_end() {
-    let load = ["--connections", "20", "--ramp-up", "500ms", "--hold", "0s"];
-    let (result, handoffs) = stopped_for(&load, 10, 1_600);
+    let load = "--connections 20 --ramp-up 500ms --hold 0s";
+    let (result, handoffs) = stopped_for(load, 10, 1_600);
     let operations = &result["operations"];
     assert_eq!(operations["ok"], 20, "{operations}");
     assert_eq!(operations["missed"], 0, "{operations}");
@@ -129,25 +122,23 @@ fn a_fixed_number_of_clients_starts_in_full_though_the_driver_stood_still_over_t
 /// All start before any is read, so that all are open at once.
 #[test]
 fn clients_at_once_all_begin_before_records_are_read_and_need_no_time() {
-    let folder = tempfile::tempdir().unwrap();
-    let target = Target::start(&folder.path().join("s"), SockType::SeqPacket, |_| right(1));
-    let load = ["--connections", "100", "--ramp-up", "0s", "--hold", "0s"];
-    let one = [&load[..], &["--threads", "1"]].concat();
-    let (_, json) = drive::drive(folder.path(), target.path(), &one);
+    let target = Target::start(SockType::SeqPacket, |_| right(1));
+    let load = "--connections 100 --ramp-up 0s --hold 0s";
+    let one = format!("{load} --threads 1");
+    let (_, json) = drive::drive(target.folder(), target.path(), &one);
     assert_eq!(json["connections_completed"], 100);
     let operations = &json["result"]["operations"];
     assert_eq!(operations["peak_active"], 100, "{operations}");
-    let two = [&load[..], &["--processes", "2"]].concat();
-    let (_, json) = drive::drive(folder.path(), target.path(), &two);
+    let two = format!("{load} --processes 2");
+    let (_, json) = drive::drive(target.folder(), target.path(), &two);
     assert_eq!(json["connections_completed"], 100);
     assert_eq!(json["connections_started"], 100);
-    target.stop();
 }
 
 #[test]
 fn streams_of_the_warm_up_count_nowhere() {
-    let load = ["--rate", "100", "--warmup", "1s", "--hold", "1s"];
-    let (result, handoffs) = open_loop(&load);
+    let load = "--rate 100 --warmup 1s --hold 1s";
+    let (result, handoffs) = open_loop(load);
     let operations = &result["operations"];
     assert_eq!(
         (operations["started"].as_u64(), operations["ok"].as_u64()),

@@ -91,8 +91,8 @@ fn drive(root: &Path, fault: &str) -> (Option<i32>, String) {
          [driver]\nmessages = 1\nmessage_delay = '0s'\n"
     );
     std::fs::write(root.join("plan.toml"), plan).unwrap();
-    let arguments = ["--plan", "plan.toml", "--quiet", "--output", "output.json"];
-    let (code, _, said) = faulty::ended(faulty::program(root, &arguments));
+    let call = "--plan plan.toml --quiet --output output.json";
+    let (code, _, said) = faulty::ended(faulty::program(root, call));
     (code, said)
 }
 
@@ -277,15 +277,8 @@ fn a_service_that_does_not_start_and_one_that_is_unknown_are_errors_before_the_l
 #[test]
 fn a_check_and_functional_cases_start_a_service_with_each_daemon() {
     for arguments in [
-        &["check", "--daemon", "faulty", "--quiet"][..],
-        &[
-            "conformance",
-            "--daemon",
-            "faulty",
-            "--quiet",
-            "--only",
-            "default",
-        ],
+        "check --daemon faulty --quiet",
+        "conformance --daemon faulty --quiet --only default",
     ] {
         let root = project(SERVICE);
         let (_, out, said) = faulty::ended(faulty::program(root.path(), arguments));

@@ -5,6 +5,8 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use harness_testing::assert_contains;
+use harness_testing::program::words;
 use harness_testing::result::{self, ResultFile};
 use harness_testing::{peer, processes};
 use nix::sys::signal::Signal;
@@ -20,14 +22,7 @@ fn the_embedded_daemon_is_launched_and_the_result_is_whole() {
     let mut program = drive::program(folder.path());
     program
         .current_dir(drive::root())
-        .args([
-            "--connections",
-            "30",
-            "--ramp-up",
-            "1s",
-            "--full",
-            "--output",
-        ])
+        .args(words("--connections 30 --ramp-up 1s --full --output"))
         .arg(&output);
     let ran = program.output().unwrap();
     let said = String::from_utf8_lossy(&ran.stdout);
@@ -36,17 +31,18 @@ fn the_embedded_daemon_is_launched_and_the_result_is_whole() {
         "{said}{}",
         String::from_utf8_lossy(&ran.stderr)
     );
-    for part in [
-        "rust-streaming",
-        "handoff",
-        "first_byte",
-        "gap",
-        "stream",
-        "RSS peak",
-        "CPU",
-    ] {
-        assert!(said.contains(part), "the table shows {part}: {said}");
-    }
+    assert_contains(
+        &said,
+        &[
+            "rust-streaming",
+            "handoff",
+            "first_byte",
+            "gap",
+            "stream",
+            "RSS peak",
+            "CPU",
+        ],
+    );
 
     let keys = result::json(&output);
     assert_eq!(
@@ -120,39 +116,18 @@ fn the_embedded_daemon_is_launched_and_the_result_is_whole() {
 
 #[test]
 fn several_processes_make_one_result_in_which_nothing_is_missing() {
-    let folder = tempfile::tempdir().unwrap();
-    let target = Target::start(&folder.path().join("s"), SockType::SeqPacket, |_| right(3));
+    let target = Target::start(SockType::SeqPacket, |_| right(3));
     let (_, json) = drive::drive(
-        folder.path(),
+        target.folder(),
         target.path(),
-        &[
-            "--processes",
-            "3",
-            "--connections",
-            "100",
-            "--ramp-up",
-            "1500ms",
-        ],
+        "--processes 3 --connections 100 --ramp-up 1500ms",
     );
     assert_eq!(target.stop(), 101);
-    let result = &json["result"];
-    assert_eq!(
-        (
-            json["connections_completed"].as_u64(),
-            result["processes"].as_u64()
-        ),
-        (Some(100), Some(3))
-    );
+    let result = ResultFile(json["result"].clone());
+    assert_eq!(json["connections_completed"], 100);
+    assert_eq!(result["processes"], 3);
     assert_eq!(result["counts"]["events"], 300);
-    assert_eq!(
-        result["series"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .find(|series| series["name"] == "first_byte")
-            .unwrap()["count"],
-        100
-    );
+    assert_eq!(result.values("first_byte"), 100);
     let started: u64 = result["seconds"]
         .as_array()
         .unwrap()
@@ -179,13 +154,12 @@ fn serve_page(handoffs: Arc<AtomicUsize>, too_many: usize) -> u16 {
 #[test]
 fn a_daemon_that_runs_already_has_a_name_and_its_counts_are_audited() {
     for too_many in [0, 1] {
-        let folder = tempfile::tempdir().unwrap();
-        let target = Target::start(&folder.path().join("s"), SockType::SeqPacket, |_| right(1));
+        let target = Target::start(SockType::SeqPacket, |_| right(1));
         let port = serve_page(target.counter(), too_many);
         let url = format!("http://me:se%3Acret@127.0.0.1:{port}/metrics");
-        let load = ["--connections", "20", "--ramp-up", "0s", "--name", "mine"];
-        let load = [&load[..], &["--daemon-metrics", &url]].concat();
-        let (output, mut json) = drive::drive(folder.path(), target.path(), &load);
+        let load = "--connections 20 --ramp-up 0s --name mine";
+        let load = format!("{load} --daemon-metrics {url}");
+        let (output, mut json) = drive::drive(target.folder(), target.path(), &load);
         let result = ResultFile(json["result"].take());
         assert_eq!(result["daemon"]["name"], "mine");
         let stored = format!("http://127.0.0.1:{port}/metrics");
@@ -196,20 +170,18 @@ fn a_daemon_that_runs_already_has_a_name_and_its_counts_are_audited() {
             (&20.into(), &(20 + too_many).into())
         );
         assert_eq!(result.warning("CountsDisagree").is_some(), too_many > 0);
-        let path = result::find(folder.path(), "result.json").unwrap();
+        let path = result::find(target.folder(), "result.json").unwrap();
         assert!(path.components().any(|part| part.as_os_str() == "mine"));
         let whole = std::fs::read_to_string(path).unwrap();
         assert!(!whole.contains("cret"), "the password is not stored");
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(!said.contains("cret"), "{said}");
-        target.stop();
     }
 }
 
 #[test]
 fn a_metrics_page_that_turns_into_html_during_the_run_is_named() {
-    let folder = tempfile::tempdir().unwrap();
-    let target = Target::start(&folder.path().join("s"), SockType::SeqPacket, |_| right(1));
+    let target = Target::start(SockType::SeqPacket, |_| right(1));
     let handoffs = target.counter();
     let port = peer::serve_page(move |_, _| {
         // The first handoff is the check before the load.
@@ -220,9 +192,9 @@ fn a_metrics_page_that_turns_into_html_during_the_run_is_named() {
         ("200 OK", page)
     });
     let url = format!("http://127.0.0.1:{port}/metrics");
-    let load = ["--connections", "20", "--ramp-up", "0s"];
-    let load = [&load[..], &["--daemon-metrics", &url]].concat();
-    let (_, mut json) = drive::drive(folder.path(), target.path(), &load);
+    let load = "--connections 20 --ramp-up 0s";
+    let load = format!("{load} --daemon-metrics {url}");
+    let (_, mut json) = drive::drive(target.folder(), target.path(), &load);
     let result = ResultFile(json["result"].take());
     let unread = result.warning("CountersUnread").expect("it is named");
     assert_eq!(unread["severity"], "suspect");
@@ -230,21 +202,13 @@ fn a_metrics_page_that_turns_into_html_during_the_run_is_named() {
         unread["message"].as_str().unwrap().contains(&url),
         "{unread}"
     );
-    target.stop();
 }
 
 #[test]
 fn a_metrics_page_is_for_a_daemon_that_runs_already_and_a_name_is_no_path() {
-    let message = drive::refused(&["--daemon-metrics=http://127.0.0.1:1/"]);
-    assert!(
-        message.contains("--daemon-metrics") && message.contains("--socket"),
-        "{message}"
-    );
-    let message = drive::refused(&["--name=../x"]);
-    assert!(
-        message.contains("--name: `../x` is used as a folder name"),
-        "{message}"
-    );
+    let url = "--daemon-metrics=http://127.0.0.1:1/";
+    drive::refused(url, &["--daemon-metrics", "--socket"]);
+    drive::refused("--name=../x", &["--name: `../x` is used as a folder name"]);
     for (option, part) in [
         ("--name=../x", "used as a folder name"),
         ("--daemon-metrics=https://me:secret@127.0.0.1/", "http://"),
@@ -253,58 +217,18 @@ fn a_metrics_page_is_for_a_daemon_that_runs_already_and_a_name_is_no_path() {
             "GET http://127.0.0.1:1/",
         ),
     ] {
-        let message = drive::refused(&["--socket", "/nowhere", option]);
-        assert!(
-            message.contains(part) && !message.contains("secret"),
-            "{message}"
-        );
+        let message = drive::refused(&format!("--socket /nowhere {option}"), &[part]);
+        assert!(!message.contains("secret"), "{message}");
     }
-}
-
-#[test]
-fn a_result_that_cannot_be_kept_is_shown_all_the_same() {
-    let folder = tempfile::tempdir().unwrap();
-    let target = Target::start(&folder.path().join("s"), SockType::SeqPacket, |_| right(1));
-    let mut program = drive::on(folder.path(), &target);
-    program.args(["--connections", "1000", "--ramp-up", "50s", "--full"]);
-    let child = program
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    target.wait_for(25);
-    std::fs::remove_dir_all(folder.path().join("results")).unwrap();
-    processes::send(&child, Signal::SIGINT);
-    let output = child.wait_with_output().unwrap();
-    let (shown, said) = (
-        String::from_utf8_lossy(&output.stdout),
-        String::from_utf8_lossy(&output.stderr),
-    );
-    assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(shown.contains("first_byte"), "{shown}");
-    assert!(said.contains("result.json"), "{said}");
-    let (_, rest) = said
-        .split_once("the result was saved to ")
-        .expect("where it is");
-    let rescued = PathBuf::from(rest.split_once(" instead").unwrap().0);
-    assert!(
-        result::json(&rescued)["operations"]["started"]
-            .as_u64()
-            .unwrap()
-            > 20
-    );
-    std::fs::remove_file(rescued).unwrap();
-    target.stop();
 }
 
 #[test]
 fn where_neither_result_nor_output_can_be_written_both_are_named_and_the_result_is_kept_elsewhere()
 {
-    let folder = tempfile::tempdir().unwrap();
-    let target = Target::start(&folder.path().join("s"), SockType::SeqPacket, |_| right(1));
-    let mut program = drive::on(folder.path(), &target);
-    let output = folder.path().join("output.json");
-    program.args(["--connections", "1000", "--ramp-up", "50s", "--output"]);
+    let target = Target::start(SockType::SeqPacket, |_| right(1));
+    let mut program = drive::on(&target);
+    let output = target.folder().join("output.json");
+    program.args(words("--connections 1000 --ramp-up 50s --full --output"));
     let child = program
         .arg(&output)
         .stdout(Stdio::piped())
@@ -312,16 +236,18 @@ fn where_neither_result_nor_output_can_be_written_both_are_named_and_the_result_
         .spawn()
         .unwrap();
     target.wait_for(25);
-    std::fs::remove_dir_all(folder.path().join("results")).unwrap();
+    std::fs::remove_dir_all(target.folder().join("results")).unwrap();
     std::fs::create_dir(&output).unwrap();
     processes::send(&child, Signal::SIGINT);
     let output = child.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{said}");
-    for part in ["result.json", "output.json", "drover-result-"] {
-        assert!(said.contains(part), "{part}: {said}");
-    }
+    assert_contains(&said, &["result.json", "output.json", "drover-result-"]);
+    let shown = String::from_utf8_lossy(&output.stdout);
+    assert!(shown.contains("first_byte"), "{shown}");
     let (_, rest) = said.split_once("the result was saved to ").unwrap();
-    std::fs::remove_file(rest.split_once(" instead").unwrap().0).unwrap();
-    target.stop();
+    let rescued = PathBuf::from(rest.split_once(" instead").unwrap().0);
+    let started = &result::json(&rescued)["operations"]["started"];
+    assert!(started.as_u64() > Some(20), "{started}");
+    std::fs::remove_file(rescued).unwrap();
 }

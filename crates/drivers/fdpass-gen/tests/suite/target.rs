@@ -1,9 +1,9 @@
 //! A daemon for tests: its answer to each handoff is a script, and every step has its planned time.
 
+use std::cell::Cell;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::io::IoSliceMut;
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -13,11 +13,11 @@ use std::time::Duration;
 use harness_testing::processes::wait_until;
 use nix::libc::linger;
 use nix::poll::{PollFd, PollFlags, ppoll};
-use nix::sys::socket::{
-    AddressFamily, Backlog, ControlMessageOwned, MsgFlags, SockFlag, SockType, UnixAddr, accept4,
-    bind, listen, recvmsg, send, setsockopt, socket, sockopt,
-};
+use nix::sys::socket::{MsgFlags, SockFlag, SockType, send, setsockopt, sockopt};
 use nix::sys::time::{TimeSpec, TimeValLike};
+use tempfile::TempDir;
+
+use crate::handoffs::{accepted, listening, received};
 
 /// An action on a client, and its time after the handoff.
 #[derive(Debug, Clone)]
@@ -72,41 +72,45 @@ pub(crate) fn right(records: u32) -> Vec<Step> {
     ]
 }
 
-/// The daemon, in a thread of the test.
+/// The daemon, in a thread of the test, with a folder for its socket and for results. It stops when it is dropped.
 pub(crate) struct Target {
+    folder: TempDir,
     path: PathBuf,
     stop: Arc<AtomicBool>,
     taken: Arc<AtomicUsize>,
-    thread: Option<JoinHandle<usize>>,
+    thread: Cell<Option<JoinHandle<usize>>>,
 }
 
 impl Target {
-    /// Listens on `path`; `script` gives the steps for handoff 0, 1, 2, …
+    /// Listens on a socket of this kind; `script` gives the steps for handoff 0, 1, 2, …
     pub(crate) fn start(
-        path: &Path,
         kind: SockType,
         script: impl Fn(usize) -> Vec<Step> + Send + 'static,
     ) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("s");
         // The driver refuses a load for which this process has too few descriptors.
         load::limits::raise_nofile().unwrap();
-        let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
-        let listener = socket(AddressFamily::Unix, kind, flags, None).unwrap();
-        bind(listener.as_raw_fd(), &UnixAddr::new(path).unwrap()).unwrap();
-        listen(&listener, Backlog::MAXCONN).unwrap();
+        let listener = listening(&path, kind, SockFlag::SOCK_NONBLOCK);
         let stop = Arc::new(AtomicBool::new(false));
         let taken = Arc::new(AtomicUsize::new(0));
         let (stopped, counted) = (Arc::clone(&stop), Arc::clone(&taken));
         let thread = std::thread::spawn(move || serve(&listener, &stopped, &counted, script));
         Self {
-            path: path.to_owned(),
+            folder,
+            path,
             stop,
             taken,
-            thread: Some(thread),
+            thread: Cell::new(Some(thread)),
         }
     }
 
     pub(crate) fn path(&self) -> &Path {
         &self.path
+    }
+
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
     }
 
     /// Waits until `handoffs` handoffs were taken.
@@ -122,9 +126,19 @@ impl Target {
     }
 
     /// Stops it; returns how many handoffs it took.
-    pub(crate) fn stop(mut self) -> usize {
+    pub(crate) fn stop(&self) -> usize {
         self.stop.store(true, Ordering::Release);
         self.thread.take().unwrap().join().unwrap()
+    }
+}
+
+impl Drop for Target {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Release);
+        if let Some(thread) = self.thread.take() {
+            // If it has panicked, the test has failed already.
+            let _ = thread.join();
+        }
     }
 }
 
@@ -224,28 +238,5 @@ fn act(descriptor: &mut Option<OwnedFd>, act: &Act) {
 
 /// Returns the client of the next handoff, if one waits.
 fn take(listener: &OwnedFd) -> Option<OwnedFd> {
-    let connection = own(accept4(listener.as_raw_fd(), SockFlag::SOCK_CLOEXEC).ok()?);
-    let mut payload = vec![0; 256 * 1024];
-    let mut control = nix::cmsg_space!([RawFd; 1]);
-    let mut pieces = [IoSliceMut::new(&mut payload)];
-    let message = recvmsg::<()>(
-        connection.as_raw_fd(),
-        &mut pieces,
-        Some(&mut control),
-        MsgFlags::empty(),
-    )
-    .ok()?;
-    let rights = message.cmsgs().ok()?.next()?;
-    match rights {
-        ControlMessageOwned::ScmRights(descriptors) => {
-            descriptors.first().map(|descriptor| own(*descriptor))
-        }
-        _ => None,
-    }
-}
-
-#[expect(unsafe_code, reason = "nix returns raw descriptors")]
-fn own(descriptor: RawFd) -> OwnedFd {
-    // SAFETY: the kernel made the descriptor for us just now; nothing else owns it.
-    unsafe { OwnedFd::from_raw_fd(descriptor) }
+    received(&accepted(listener)?).1.into_iter().next()
 }

@@ -2,6 +2,7 @@
 
 use std::process::Command;
 
+use harness_testing::assert_contains;
 use harness_testing::program::beside;
 use serde_json::Value;
 
@@ -49,8 +50,8 @@ fn a_missing_program_is_named_with_the_command_that_builds_it() {
         .unwrap();
     let error = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1), "{error}");
-    assert!(
-        error.contains("cargo build --release -p issue-cli -p issue-daemon"),
-        "{error}"
+    assert_contains(
+        &error,
+        &["cargo build --release -p issue-cli -p issue-daemon"],
     );
 }

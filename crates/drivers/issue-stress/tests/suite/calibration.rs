@@ -13,7 +13,7 @@ fn comes_out_as_planned(delays: &Delays, duration: &str, creates: u64, planned: 
         let folder = tempfile::tempdir().unwrap();
         let socket = folder.path().join("s");
         let peer = Peer::issue(&socket).unwrap().start(delays.clone()).unwrap();
-        let load = ["--rate", "100", "--duration", duration, "--quiet"];
+        let load = format!("--rate 100 --duration {duration} --quiet");
         let result = call(&socket, &load).run().result;
         let longer = peer.stop().unwrap().longest().saturating_sub(STALL.length);
         let started = result.operations("started");

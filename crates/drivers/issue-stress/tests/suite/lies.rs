@@ -3,7 +3,7 @@
 use crate::scenarios::CONTRADICTIONS;
 use crate::server::{Lie, Server, call};
 
-const SMALL: [&str; 4] = ["--agents", "2", "--ops", "20"];
+const SMALL: &str = "--agents 2 --ops 20";
 
 #[track_caller]
 fn found(lie: Lie, scenario: &str, counted: &[&str], failed: &[&str]) {
@@ -14,7 +14,7 @@ fn found(lie: Lie, scenario: &str, counted: &[&str], failed: &[&str]) {
     } else {
         "60s"
     };
-    let arguments = [&SMALL[..], &["--scenario", scenario, "--timeout", timeout]].concat();
+    let arguments = format!("{SMALL} --scenario {scenario} --timeout {timeout}");
     let run = call(&server.socket(), &arguments).run();
     let result = &run.result;
     for (name, _) in CONTRADICTIONS {
@@ -32,61 +32,40 @@ fn found(lie: Lie, scenario: &str, counted: &[&str], failed: &[&str]) {
 }
 
 #[test]
-fn a_lost_issue_is_found() {
-    found(Lie::Lost, "concurrent-agents", &["lost"], &[]);
-}
-
-#[test]
-fn an_issue_that_was_refused_and_stored_is_found() {
-    found(Lie::Phantom, "concurrent-agents", &["phantom"], &["busy"]);
-}
-
-#[test]
-fn an_issue_that_was_created_twice_is_found() {
-    found(Lie::Twice, "unique-ids", &["duplicated", "phantom"], &[]);
-}
-
-#[test]
-fn an_id_that_was_given_twice_is_found() {
-    found(
-        Lie::SameId,
-        "unique-ids",
-        &["duplicate_ids", "lost", "phantom"],
-        &[],
-    );
-}
-
-#[test]
-fn a_part_of_an_atomic_batch_is_found() {
-    found(
-        Lie::PartialBatch,
-        "batch-operations",
-        &["phantom", "partial_batches"],
-        &[],
-    );
-}
-
-#[test]
-fn a_batch_that_succeeds_though_it_must_fail_is_found() {
-    found(Lie::Success, "batch-operations", &[], &["wrong_answer"]);
-}
-
-#[test]
-fn a_count_that_differs_from_the_rows_is_found() {
-    found(Lie::Count, "concurrent-agents", &["wrong_counts"], &[]);
-}
-
-#[test]
-fn an_answer_to_another_request_is_found() {
-    found(Lie::Foreign, "concurrent-agents", &[], &["foreign_answer"]);
-    found(Lie::Doubled, "concurrent-agents", &[], &["foreign_answer"]);
-}
-
-#[test]
-fn an_answer_that_is_none_is_found() {
-    found(Lie::Garbage, "concurrent-agents", &[], &["malformed"]);
-    found(Lie::Silence, "concurrent-agents", &[], &["timeout"]);
-    found(Lie::Close, "concurrent-agents", &[], &["connection_lost"]);
+fn each_lie_is_found_under_its_own_name() {
+    let cases = [
+        (Lie::Lost, "concurrent-agents", &["lost"][..], &[][..]),
+        (Lie::Phantom, "concurrent-agents", &["phantom"], &["busy"]),
+        (Lie::Twice, "unique-ids", &["duplicated", "phantom"], &[]),
+        (
+            Lie::SameId,
+            "unique-ids",
+            &["duplicate_ids", "lost", "phantom"],
+            &[],
+        ),
+        (
+            Lie::PartialBatch,
+            "batch-operations",
+            &["phantom", "partial_batches"],
+            &[],
+        ),
+        (Lie::Success, "batch-operations", &[], &["wrong_answer"]),
+        (Lie::Count, "concurrent-agents", &["wrong_counts"], &[]),
+        (Lie::Foreign, "concurrent-agents", &[], &["foreign_answer"]),
+        (Lie::Doubled, "concurrent-agents", &[], &["foreign_answer"]),
+        (Lie::Garbage, "concurrent-agents", &[], &["malformed"]),
+        (Lie::Silence, "concurrent-agents", &[], &["timeout"]),
+        (Lie::Close, "concurrent-agents", &[], &["connection_lost"]),
+        (Lie::Late, "timeouts", &["phantom"], &["wrong_answer"]),
+        (Lie::Title, "concurrent-agents", &["altered"], &[]),
+        (Lie::Description, "concurrent-agents", &["altered"], &[]),
+        (Lie::Label, "concurrent-agents", &["altered"], &[]),
+    ];
+    std::thread::scope(|scope| {
+        for (lie, scenario, counted, failed) in cases {
+            scope.spawn(move || found(lie, scenario, counted, failed));
+        }
+    });
 }
 
 #[test]
@@ -119,8 +98,8 @@ fn a_wrong_read_is_found() {
         ),
     ] {
         let server = Server::start(Some(lie));
-        let scenario = ["--scenario", "mixed-operations", "--shared-issues", "1"];
-        let arguments = [&scenario[..], &["--agents", "2", "--ops", "300"]].concat();
+        let scenario = "--scenario mixed-operations --shared-issues 1";
+        let arguments = format!("{scenario} --agents 2 --ops 300");
         let run = call(&server.socket(), &arguments).run();
         assert!(run.result.count(counted) > 0, "{lie:?}: {}", run.stdout);
         for name in absent {
@@ -133,33 +112,10 @@ fn a_wrong_read_is_found() {
 }
 
 #[test]
-fn a_request_that_is_performed_after_its_deadline_is_found() {
-    found(Lie::Late, "timeouts", &["phantom"], &["wrong_answer"]);
-}
-
-#[test]
-fn an_issue_that_is_stored_otherwise_than_it_was_sent_is_found() {
-    found(Lie::Title, "concurrent-agents", &["altered"], &[]);
-    found(Lie::Description, "concurrent-agents", &["altered"], &[]);
-    found(Lie::Label, "concurrent-agents", &["altered"], &[]);
-}
-
-#[test]
 fn an_issue_that_is_given_to_two_agents_is_found() {
     let server = Server::start(Some(Lie::Claimed));
-    let arguments = [
-        "--scenario",
-        "polling-agents",
-        "--agents",
-        "4",
-        "--set",
-        "driver.limit=1",
-        "--set",
-        "driver.batch_size=2",
-        "--duration",
-        "2s",
-    ];
-    let run = call(&server.socket(), &arguments).run();
+    let arguments = "--scenario polling-agents --agents 4 --set driver.limit=1 --set driver.batch_size=2 --duration 2s";
+    let run = call(&server.socket(), arguments).run();
     assert!(run.result.count("not_linearizable") >= 1, "{}", run.stdout);
     assert!(
         run.stderr.contains("not linearizable: the claim of"),

@@ -298,8 +298,8 @@ fn is_late(request: &Value) -> bool {
 }
 
 /// Returns a call of the driver on a socket.
-pub(crate) fn call(socket: &Path, arguments: &[&str]) -> harness_testing::program::Program {
+pub(crate) fn call(socket: &Path, arguments: &str) -> harness_testing::program::Program {
     harness_testing::program::Program::new(env!("CARGO_BIN_EXE_issue-stress"))
         .args(["--socket", socket.to_str().unwrap()])
-        .args(arguments)
+        .call(arguments)
 }

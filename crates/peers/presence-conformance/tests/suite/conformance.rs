@@ -5,8 +5,9 @@ use clap::Parser;
 use harness::failure::Failure;
 use harness::launcher::Launcher;
 use harness::verify::conformance::{Finished, Source};
-use harness_testing::daemons;
 use harness_testing::peer::{self, Replacement};
+use harness_testing::program::words;
+use harness_testing::{assert_contains, daemons};
 use presence_conformance::{ConformanceArgs, finish, run, smoke};
 use serde_json::Value;
 use subject::daemon::Prepared;
@@ -243,39 +244,22 @@ fn two_servers_that_share_no_rooms_are_no_two_nodes() {
 #[test]
 fn a_call_that_cannot_be_right_is_refused_with_option_and_remedy() {
     const ONE: &str = "http://127.0.0.1:1";
-    for (arguments, words) in [
-        (&[][..], &["--daemon"][..]),
-        (&["--daemon", "nonesuch"], &["nonesuch", "known daemons"]),
+    let parse = |call: &str| Cli::try_parse_from(words(&format!("conformance {call}")));
+    for (call, parts) in [
+        ("", &["--daemon"][..]),
+        ("--daemon nonesuch", &["nonesuch", "known daemons"]),
+        ("--url 127.0.0.1:3000", &["--url", "http://127.0.0.1:3000"]),
+        ("--url https://localhost", &["--url", "TLS"]),
+        (&format!("{ONE} {ONE} --url {ONE}"), &["--url", "twice"]),
         (
-            &["--url", "127.0.0.1:3000"],
-            &["--url", "http://127.0.0.1:3000"],
-        ),
-        (&["--url", "https://localhost"], &["--url", "TLS"]),
-        (&[ONE, ONE, "--url", ONE], &["--url", "twice"]),
-        (
-            &["--url", "http://127.0.0.1:1", "--only", "xyz"],
+            &format!("--url {ONE} --only xyz"),
             &["--only xyz", "presence, join"],
         ),
     ] {
-        let typed = std::iter::once(&"conformance").chain(arguments);
-        let typed = Cli::try_parse_from(typed).unwrap();
-        let Err(Failure::Call(error)) = run(&typed.conformance) else {
-            panic!("{arguments:?} is accepted");
+        let Err(Failure::Call(error)) = run(&parse(call).unwrap().conformance) else {
+            panic!("{call} is accepted");
         };
-        let error = format!("{error:#}");
-        for word in words {
-            assert!(
-                error.contains(word),
-                "{arguments:?} should name {word}: {error}"
-            );
-        }
+        assert_contains(&format!("{error:#}"), parts);
     }
-    let both = [
-        "conformance",
-        "--daemon",
-        "a",
-        "--url",
-        "http://127.0.0.1:1",
-    ];
-    assert!(Cli::try_parse_from(both).is_err());
+    assert!(parse(&format!("--daemon a --url {ONE}")).is_err());
 }

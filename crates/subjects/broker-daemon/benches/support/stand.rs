@@ -1,14 +1,16 @@
 //! A broker without sockets, with 20 producers and 20 consumers of one queue.
 
-use amq_protocol::frame::{AMQPContentHeader, AMQPFrame, gen_frame};
+use amq_protocol::frame::{AMQPContentHeader, AMQPFrame};
 use amq_protocol::protocol::basic::{AMQPMethod as Basic, AMQPProperties};
-use amq_protocol::protocol::channel::AMQPMethod as ChannelMethod;
-use amq_protocol::protocol::connection::AMQPMethod as ConnectionMethod;
 use amq_protocol::protocol::queue::AMQPMethod as QueueMethod;
-use amq_protocol::protocol::{AMQPClass, basic, channel, confirm, connection, queue};
-use amq_protocol::types::FieldTable;
+use amq_protocol::protocol::{AMQPClass, basic, confirm, queue};
 use broker_daemon::{Client, Config, Direct};
+use frames::{encode, greeting};
 use tempfile::TempDir;
+
+#[path = "../../tests/suite/frames.rs"]
+#[expect(dead_code, reason = "the tests send more kinds of frames")]
+mod frames;
 
 /// Number of producers, and of consumers.
 pub(crate) const CLIENTS: usize = 20;
@@ -64,8 +66,8 @@ impl Stand {
                 durable: is_persistent,
                 ..queue::Declare::default()
             };
-            let mut frames = method(1, AMQPClass::Queue(QueueMethod::Declare(declare)));
-            frames.extend(method(1, AMQPClass::Confirm(select)));
+            let mut frames = method(AMQPClass::Queue(QueueMethod::Declare(declare)));
+            frames.extend(method(AMQPClass::Confirm(select)));
             self.direct.receive(producer, &frames);
             self.direct.take_output(producer, &mut self.output);
         }
@@ -79,8 +81,8 @@ impl Stand {
                 consumer_tag: "c".into(),
                 ..basic::Consume::default()
             };
-            let mut frames = method(1, AMQPClass::Basic(Basic::Qos(qos)));
-            frames.extend(method(1, AMQPClass::Basic(Basic::Consume(consume))));
+            let mut frames = method(AMQPClass::Basic(Basic::Qos(qos)));
+            frames.extend(method(AMQPClass::Basic(Basic::Consume(consume))));
             self.direct.receive(consumer, &frames);
             self.direct.take_output(consumer, &mut self.output);
         }
@@ -110,42 +112,14 @@ impl Stand {
     }
 }
 
-fn frame(frame: &AMQPFrame) -> Vec<u8> {
-    let written = gen_frame(frame)(Vec::new().into()).expect("a vector takes every frame");
-    written.into_inner().0
-}
-
-fn method(channel: u16, method: AMQPClass) -> Vec<u8> {
-    frame(&AMQPFrame::Method(channel, method))
+fn method(method: AMQPClass) -> Vec<u8> {
+    encode(&[AMQPFrame::Method(1, method)])
 }
 
 /// A client that has logged in and opened channel 1.
 fn client(direct: &mut Direct) -> Client {
     let client = direct.connect();
-    let start = connection::StartOk {
-        client_properties: FieldTable::default(),
-        mechanism: "PLAIN".into(),
-        response: "\0guest\0guest".into(),
-        locale: "en_US".into(),
-    };
-    let tune = connection::TuneOk {
-        channel_max: 10,
-        frame_max: 131_072,
-        heartbeat: 0,
-    };
-    let open = connection::Open {
-        virtual_host: "/".into(),
-    };
-    direct.receive(client, b"AMQP\x00\x00\x09\x01");
-    for said in [
-        ConnectionMethod::StartOk(start),
-        ConnectionMethod::TuneOk(tune),
-        ConnectionMethod::Open(open),
-    ] {
-        direct.receive(client, &method(0, AMQPClass::Connection(said)));
-    }
-    let open = ChannelMethod::Open(channel::Open {});
-    direct.receive(client, &method(1, AMQPClass::Channel(open)));
+    direct.receive(client, &greeting("guest", "/"));
     client
 }
 
@@ -163,12 +137,11 @@ fn publish(is_persistent: bool) -> Vec<u8> {
         body_size: BODY as u64,
         properties,
     };
-    [
-        method(1, AMQPClass::Basic(Basic::Publish(to_queue))),
-        frame(&AMQPFrame::Header(1, header)),
-        frame(&AMQPFrame::Body(1, vec![7; BODY])),
-    ]
-    .concat()
+    encode(&[
+        AMQPFrame::Method(1, AMQPClass::Basic(Basic::Publish(to_queue))),
+        AMQPFrame::Header(1, header),
+        AMQPFrame::Body(1, vec![7; BODY]),
+    ])
 }
 
 /// Returns an acknowledgement for each of `count` deliveries after this one.

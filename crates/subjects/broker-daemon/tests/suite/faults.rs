@@ -12,11 +12,11 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use test_kit::{scaled, seed, wait_until};
 
-use crate::process::Process;
-use crate::raw::{
-    BLOCKED, DELIVER, Raw, bind, consume, declare, declare_exchange, encode, greeting, greeting_by,
-    publish,
+use crate::frames::{
+    bind, consume, declare, declare_exchange, encode, greeting, greeting_by, publish,
 };
+use crate::process::Process;
+use crate::raw::{BLOCKED, DELIVER, Raw};
 use crate::support::{TIMEOUT, start};
 
 const MIB: usize = 1 << 20;

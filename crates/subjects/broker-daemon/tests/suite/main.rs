@@ -3,6 +3,7 @@
 
 mod faults;
 mod floods;
+mod frames;
 mod full;
 mod kills;
 mod log;

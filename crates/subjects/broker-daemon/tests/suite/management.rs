@@ -7,6 +7,7 @@ use lapin::Channel;
 use lapin::options::{BasicAckOptions, QueueDeclareOptions};
 use lapin::types::{AMQPValue, FieldTable};
 use serde_json::{Value, json};
+use test_kit::assert_contains;
 
 use crate::support::{Broker, declare, get, publish, run, select_confirms, start};
 
@@ -240,10 +241,7 @@ fn each_queue_has_metrics_on_a_page_of_their_own() {
                 "broker_queue_{name}{{vhost=\"/\",queue=\"mine\"}}"
             )));
         }
-        assert!(
-            page.contains("\nbroker_queues 2\n"),
-            "what the broker counts stands first"
-        );
+        assert_contains(&page, &["\nbroker_queues 2\n"]);
         let (_, page) = ask(&broker, "GET", "/metrics", "none");
         assert!(
             !page.contains("broker_queue_"),

@@ -11,8 +11,10 @@ use lapin::options::{BasicAckOptions, BasicGetOptions};
 use lapin::{Channel, Connection, ConnectionProperties};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use test_kit::assert_contains;
 
-use crate::raw::{Raw, greeting};
+use crate::frames::greeting;
+use crate::raw::Raw;
 use crate::support::{self, declare, get, run, select_confirms};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_broker-daemon");
@@ -234,10 +236,7 @@ fn a_wrong_option_is_named_and_exits_with_2() {
         .unwrap();
     assert_eq!(output.status.code(), Some(2));
     let complaint = String::from_utf8(output.stderr).unwrap();
-    assert!(
-        complaint.contains("BROKER_USER") && complaint.contains("guest:guest"),
-        "{complaint}"
-    );
+    assert_contains(&complaint, &["BROKER_USER", "guest:guest"]);
 }
 
 fn call(arguments: &[&str]) -> (Option<i32>, String) {

@@ -5,6 +5,8 @@ use std::process::Output;
 
 use crate::support::{Daemon, command};
 
+use test_kit::assert_contains;
+
 /// The configuration file of the original methodology, with free ports.
 const SEED: &str = r#"
 [server]
@@ -33,18 +35,18 @@ fn the_seeds_configuration_serves_and_says_how_to_hold_what_it_asks_for() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("http.toml");
     fs::write(&file, SEED).unwrap();
-    let mut daemon = Daemon::start(&["--config", file.to_str().unwrap(), "--workers", "1"]);
+    let mut daemon = Daemon::start(&format!("--config {} --workers 1", file.to_str().unwrap()));
     assert_eq!(daemon.get("/1kb.txt").body.len(), 1024);
     assert!(daemon.stop().success());
     let stderr = daemon.stderr();
-    assert!(
-        stderr.contains("of 2000000 connections") && stderr.contains("--processes"),
-        "{stderr}"
-    );
+    assert_contains(&stderr, &["of 2000000 connections", "--processes"]);
 }
 
-fn refused(arguments: &[&str]) -> String {
-    let Output { status, stderr, .. } = command().args(arguments).output().unwrap();
+fn refused(arguments: &str) -> String {
+    let Output { status, stderr, .. } = command()
+        .args(arguments.split_whitespace())
+        .output()
+        .unwrap();
     let stderr = String::from_utf8(stderr).unwrap();
     assert_eq!(status.code(), Some(2), "{arguments:?}: {stderr}");
     stderr
@@ -71,34 +73,31 @@ fn a_wrong_file_is_answered_with_the_key_and_2() {
         ("[server]\ntls_cert = 'a.pem'", ["tls_key", "both"]),
     ] {
         fs::write(&file, text).unwrap();
-        let stderr = refused(&["--config", file.to_str().unwrap()]);
+        let stderr = refused(&format!("--config {}", file.to_str().unwrap()));
         assert!(
             words.iter().all(|word| stderr.contains(word)),
             "{text}: {stderr}"
         );
     }
-    let stderr = refused(&["--config", "/nowhere/http.toml"]);
-    assert!(
-        stderr.contains("/nowhere/http.toml") && stderr.contains("HTTP_DAEMON_CONFIG"),
-        "{stderr}"
-    );
+    let stderr = refused("--config /nowhere/http.toml");
+    assert_contains(&stderr, &["/nowhere/http.toml", "HTTP_DAEMON_CONFIG"]);
 }
 
 #[test]
 fn a_wrong_option_is_answered_with_its_variable_and_2() {
     for (arguments, words) in [
-        (["--workers", "0"], ["--workers", "HTTP_DAEMON_WORKERS"]),
-        (["--bind", "here"], ["--bind", "HTTP_DAEMON_BIND"]),
+        ("--workers 0", ["--workers", "HTTP_DAEMON_WORKERS"]),
+        ("--bind here", ["--bind", "HTTP_DAEMON_BIND"]),
         (
-            ["--tcp-nodelay", "perhaps"],
+            "--tcp-nodelay perhaps",
             ["--tcp-nodelay", "HTTP_DAEMON_TCP_NODELAY"],
         ),
         (
-            ["--logging-level", "loud"],
+            "--logging-level loud",
             ["--logging-level", "HTTP_DAEMON_LOGGING_LEVEL"],
         ),
     ] {
-        let stderr = refused(&arguments);
+        let stderr = refused(arguments);
         assert!(
             words.iter().all(|word| stderr.contains(word)),
             "{arguments:?}: {stderr}"
@@ -111,7 +110,7 @@ fn an_option_goes_before_its_variable_and_that_before_the_file() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("http.toml");
     fs::write(&file, "[server]\nsink = true\nsink_body = 1\n").unwrap();
-    let config = ["--config", file.to_str().unwrap()];
+    let config = format!("--config {}", file.to_str().unwrap());
     assert_eq!(Daemon::start(&config).get("/").body.len(), 1);
     let by_variable = |command: &mut std::process::Command| {
         command.env("HTTP_DAEMON_SINK_BODY", "2");
@@ -120,13 +119,13 @@ fn an_option_goes_before_its_variable_and_that_before_the_file() {
         Daemon::start_by(&config, by_variable).get("/").body.len(),
         2
     );
-    let typed = [&config[..], &["--sink-body", "3"]].concat();
+    let typed = format!("{config} --sink-body 3");
     assert_eq!(Daemon::start_by(&typed, by_variable).get("/").body.len(), 3);
 }
 
 #[test]
 fn a_port_that_somebody_has_is_not_shared() {
-    let first = Daemon::start(&[]);
+    let first = Daemon::start("");
     let port = first.http.port().to_string();
     let output = command()
         .args(["--http-port", &port, "--root"])
@@ -135,8 +134,5 @@ fn a_port_that_somebody_has_is_not_shared() {
         .unwrap();
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1), "{stderr}");
-    assert!(
-        stderr.contains(&port) && stderr.contains("--http-port"),
-        "{stderr}"
-    );
+    assert_contains(&stderr, &[&port, "--http-port"]);
 }

@@ -12,7 +12,7 @@ const LARGE: usize = 50 << 20;
 
 #[test]
 fn a_file_that_shrinks_while_it_is_sent_ends_the_connection() {
-    let daemon = Daemon::start(&["--workers", "1"]);
+    let daemon = Daemon::start("--workers 1");
     let path = daemon.www().join("large");
     File::create(&path).unwrap().set_len(LARGE as u64).unwrap();
     let mut client = daemon.connect();
@@ -31,7 +31,7 @@ fn a_file_that_shrinks_while_it_is_sent_ends_the_connection() {
 
 #[test]
 fn a_file_that_is_removed_or_replaced_while_it_is_sent_arrives_whole() {
-    let daemon = Daemon::start(&["--workers", "1"]);
+    let daemon = Daemon::start("--workers 1");
     let path = daemon.www().join("large");
     fs::write(&path, vec![7; LARGE]).unwrap();
     let mut client = daemon.connect();
@@ -53,7 +53,7 @@ fn a_large_range_comes_from_its_place_whatever_keeps_the_file() {
         .map(|index| (index % 251) as u8)
         .collect();
     for cache in ["false", "true"] {
-        let daemon = Daemon::start(&["--workers", "1", "--cache-enabled", cache]);
+        let daemon = Daemon::start(&format!("--workers 1 --cache-enabled {cache}"));
         for (name, length) in [("a", 900_000), ("b", bytes.len())] {
             fs::write(daemon.www().join(name), &bytes[..length]).unwrap();
             let mut client = daemon.connect();
@@ -80,7 +80,7 @@ fn a_large_range_comes_from_its_place_whatever_keeps_the_file() {
 
 #[test]
 fn a_time_that_no_date_can_name_is_the_nearest_one() {
-    let daemon = Daemon::start(&["--workers", "1"]);
+    let daemon = Daemon::start("--workers 1");
     for (name, time, date) in [
         (
             "old",
@@ -104,7 +104,7 @@ fn a_time_that_no_date_can_name_is_the_nearest_one() {
 #[test]
 fn an_index_is_served_and_nothing_outside_of_the_folder() {
     for cache in ["false", "true"] {
-        let daemon = Daemon::start(&["--workers", "1", "--cache-enabled", cache]);
+        let daemon = Daemon::start(&format!("--workers 1 --cache-enabled {cache}"));
         let (www, dir) = (daemon.www(), daemon.dir.path());
         fs::create_dir(dir.join("outside")).unwrap();
         fs::write(dir.join("outside/index.html"), "secret").unwrap();
@@ -151,7 +151,7 @@ fn an_index_is_served_and_nothing_outside_of_the_folder() {
 
 #[test]
 fn an_idle_connection_takes_no_buffer() {
-    let daemon = Daemon::start(&["--workers", "1"]);
+    let daemon = Daemon::start("--workers 1");
     let idle = |count: usize| -> Vec<Client> {
         let mut clients: Vec<Client> = (0..count).map(|_| daemon.connect()).collect();
         for client in &mut clients {

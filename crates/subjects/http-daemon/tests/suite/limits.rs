@@ -11,7 +11,7 @@ use crate::support::{Client, Daemon};
 
 #[test]
 fn a_head_that_does_not_come_to_its_end_is_answered_with_408() {
-    let daemon = Daemon::start(&["--workers", "1", "--connection-timeout", "1"]);
+    let daemon = Daemon::start("--workers 1 --connection-timeout 1");
     let mut client = daemon.connect();
     client.send(b"GET /1kb.txt HTTP/1.1\r\nHost: te");
     assert_eq!(client.answer().status(), 408);
@@ -50,14 +50,7 @@ fn drip(client: &Client) -> thread::JoinHandle<()> {
 
 #[test]
 fn an_idle_connection_is_closed_after_its_time_and_a_busy_one_is_not() {
-    let daemon = Daemon::start(&[
-        "--workers",
-        "1",
-        "--keep-alive-timeout",
-        "2",
-        "--connection-timeout",
-        "1",
-    ]);
+    let daemon = Daemon::start("--workers 1 --keep-alive-timeout 2 --connection-timeout 1");
     let mut fresh = daemon.connect();
     let mut used = daemon.connect();
     let mut busy = daemon.connect();
@@ -69,7 +62,7 @@ fn an_idle_connection_is_closed_after_its_time_and_a_busy_one_is_not() {
 
 #[test]
 fn a_client_that_does_not_read_is_given_up() {
-    let daemon = Daemon::start(&["--workers", "1", "--connection-timeout", "1"]);
+    let daemon = Daemon::start("--workers 1 --connection-timeout 1");
     let large = std::fs::File::create(daemon.www().join("large")).unwrap();
     large.set_len(1_000_000_000).unwrap();
     let mut clients = [daemon.connect(), daemon.connect()];
@@ -86,7 +79,7 @@ fn a_client_that_does_not_read_is_given_up() {
 
 #[test]
 fn a_head_that_is_too_long_is_answered_with_431_although_the_client_goes_on() {
-    let daemon = Daemon::start(&["--workers", "1"]);
+    let daemon = Daemon::start("--workers 1");
     let mut client = daemon.connect();
     let mut head = b"GET /1kb.txt HTTP/1.1\r\nHost: test\r\nX: ".to_vec();
     head.resize(100_000, b'x');
@@ -101,16 +94,9 @@ fn a_head_that_is_too_long_is_answered_with_431_although_the_client_goes_on() {
 #[test]
 fn one_connection_too_many_is_answered_with_503() {
     for mode in ["false", "true"] {
-        let daemon = Daemon::start(&[
-            "--max-connections",
-            "2",
-            "--processes",
-            "2",
-            "--workers",
-            "1",
-            "--sink",
-            mode,
-        ]);
+        let daemon = Daemon::start(&format!(
+            "--max-connections 2 --processes 2 --workers 1 --sink {mode}"
+        ));
         let mut held = [daemon.connect(), daemon.connect()];
         for client in &mut held {
             assert_eq!(client.get("/1kb.txt").status(), 200);
@@ -131,8 +117,7 @@ fn one_connection_too_many_is_answered_with_503() {
 #[test]
 fn without_descriptors_it_serves_who_is_there_and_takes_others_later() {
     for mode in ["false", "true"] {
-        let mut daemon =
-            Daemon::start(&["--workers", "1", "--sink", mode, "--logging-level", "warn"]);
+        let mut daemon = Daemon::start(&format!("--workers 1 --sink {mode} --logging-level warn"));
         let mut first = daemon.connect();
         assert_eq!(first.get("/healthz").status(), 200);
         // The soft limit: from now on accepting fails; open connections stay.
@@ -164,7 +149,7 @@ fn more_connections_than_descriptors_are_refused_and_not_left_waiting() {
             command.pre_exec(|| Ok(setrlimit(Resource::RLIMIT_NOFILE, 148, 148)?));
         }
     };
-    let daemon = Daemon::start_by(&["--workers", "1"], limit);
+    let daemon = Daemon::start_by("--workers 1", limit);
     let mut clients: Vec<Client> = (0..30).map(|_| daemon.connect()).collect();
     let statuses: Vec<u16> = clients
         .iter_mut()
@@ -183,7 +168,7 @@ fn more_connections_than_descriptors_are_refused_and_not_left_waiting() {
 
 #[test]
 fn a_client_that_vanishes_costs_nothing() {
-    let daemon = Daemon::start(&["--workers", "1"]);
+    let daemon = Daemon::start("--workers 1");
     let large = std::fs::File::create(daemon.www().join("large")).unwrap();
     large.set_len(1_000_000_000).unwrap();
     for path in ["/100kb.txt", "/large", "/fault/stall", "/fault/slow?ms=1"] {

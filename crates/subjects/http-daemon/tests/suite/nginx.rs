@@ -119,7 +119,7 @@ fn both(test: impl FnOnce(&Path, &Path)) {
     }
     let folder = tempfile::tempdir().unwrap();
     let ours = folder.path().join("ours.sock");
-    let daemon = Daemon::start(&["--workers", "1", "--unix", ours.to_str().unwrap()]);
+    let daemon = Daemon::start(&format!("--workers 1 --unix {}", ours.display()));
     let www = daemon.www();
     fs::create_dir_all(www.join("sub/empty")).unwrap();
     let bytes: Vec<u8> = (0..300_000_u32).map(|index| (index % 251) as u8).collect();

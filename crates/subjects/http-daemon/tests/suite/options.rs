@@ -4,7 +4,7 @@ use crate::support::{Daemon, command};
 
 #[test]
 fn a_sink_says_that_nothing_listens_on_the_port_of_https() {
-    let mut daemon = Daemon::start(&["--sink", "--https-port", "0", "--workers", "1"]);
+    let mut daemon = Daemon::start("--sink --https-port 0 --workers 1");
     assert_eq!(daemon.https, None);
     assert!(daemon.stop().success());
     let stderr = daemon.stderr();
@@ -12,11 +12,11 @@ fn a_sink_says_that_nothing_listens_on_the_port_of_https() {
 }
 
 /// Starts the daemon with invalid options; checks its exit code and its message.
-fn refused(arguments: &[&str], code: i32, words: &[&str]) {
+fn refused(arguments: &str, code: i32, words: &[&str]) {
     let mut command = command();
     let output = command
         .args(["--http-port", "0"])
-        .args(arguments)
+        .args(arguments.split_whitespace())
         .output()
         .unwrap();
     let stderr = String::from_utf8_lossy(&output.stderr);
@@ -27,11 +27,15 @@ fn refused(arguments: &[&str], code: i32, words: &[&str]) {
 #[test]
 fn unusable_options_are_named_before_the_first_connection() {
     refused(
-        &["--sink", "--sink-body", "4294967295"],
+        "--sink --sink-body 4294967295",
         2,
         &["--sink-body", "at most"],
     );
     let file = tempfile::NamedTempFile::new().unwrap();
     let path = file.path().to_str().unwrap();
-    refused(&["--root", path], 1, &["--root", path, "is not a folder"]);
+    refused(
+        &format!("--root {path}"),
+        1,
+        &["--root", path, "is not a folder"],
+    );
 }

@@ -15,8 +15,8 @@ use crate::support::{Daemon, command};
 fn a_request_in_flight_is_answered_at_the_end_and_idle_connections_are_closed() {
     for processes in ["1", "2"] {
         // Connections are closed because they are idle, not because the grace period is over.
-        let shape = ["--processes", processes, "--workers", "1"];
-        let mut daemon = Daemon::start(&[&shape[..], &["--shutdown-grace", "600"]].concat());
+        let shape = format!("--processes {processes} --workers 1");
+        let mut daemon = Daemon::start(&format!("{shape} --shutdown-grace 600"));
         let mut idle = daemon.connect();
         let mut fresh = daemon.connect();
         assert_eq!(idle.get("/1kb.txt").status(), 200);
@@ -37,14 +37,9 @@ fn a_request_in_flight_is_answered_at_the_end_and_idle_connections_are_closed() 
 fn endless_answers_are_broken_off_after_the_grace_or_by_a_second_signal() {
     for (grace, signals) in [("1", 1), ("600", 2)] {
         for processes in ["1", "2"] {
-            let mut daemon = Daemon::start(&[
-                "--processes",
-                processes,
-                "--workers",
-                "1",
-                "--shutdown-grace",
-                grace,
-            ]);
+            let mut daemon = Daemon::start(&format!(
+                "--processes {processes} --workers 1 --shutdown-grace {grace}"
+            ));
             let mut stalled = daemon.connect();
             stalled.send(b"GET /fault/stall HTTP/1.1\r\nHost: test\r\n\r\n");
             daemon.await_metric("http_unanswered_total", |count| count == 1);
@@ -66,7 +61,7 @@ fn endless_answers_are_broken_off_after_the_grace_or_by_a_second_signal() {
 fn a_daemon_that_is_stopped_at_once_ends_well() {
     for processes in ["1", "8"] {
         for _ in 0..5 {
-            let mut daemon = Daemon::start(&["--processes", processes, "--workers", "1"]);
+            let mut daemon = Daemon::start(&format!("--processes {processes} --workers 1"));
             assert!(daemon.stop().success(), "{processes}: {}", daemon.stderr());
         }
     }
@@ -74,7 +69,7 @@ fn a_daemon_that_is_stopped_at_once_ends_well() {
 
 #[test]
 fn no_process_outlives_the_first_one() {
-    let mut daemon = Daemon::start(&["--processes", "3", "--sink"]);
+    let mut daemon = Daemon::start("--processes 3 --sink");
     let children = daemon.children();
     assert_eq!(children.len(), 3);
     daemon.signal(Signal::SIGKILL);
@@ -89,7 +84,7 @@ fn no_process_outlives_the_first_one() {
 
 #[test]
 fn the_loss_of_a_process_is_the_end_and_is_said() {
-    let mut daemon = Daemon::start(&["--processes", "3"]);
+    let mut daemon = Daemon::start("--processes 3");
     kill(daemon.children()[1], Signal::SIGKILL).unwrap();
     assert_eq!(daemon.wait().code(), Some(1));
     let stderr = daemon.stderr();
@@ -110,7 +105,7 @@ fn a_unix_socket_has_its_permissions_and_is_gone_at_the_end() {
         std::io::Read::read_to_end(&mut stream, &mut answer).unwrap();
         assert!(answer.starts_with(b"HTTP/1.1 200") && answer.len() > 1024);
     };
-    let mut daemon = Daemon::start(&["--unix", place, "--processes", "2"]);
+    let mut daemon = Daemon::start(&format!("--unix {place} --processes 2"));
     let found = std::fs::symlink_metadata(&path).unwrap();
     assert!(found.file_type().is_socket());
     assert_eq!(found.permissions().mode() & 0o777, 0o660);
@@ -126,10 +121,10 @@ fn a_unix_socket_has_its_permissions_and_is_gone_at_the_end() {
     assert!(daemon.stop().success());
     assert!(!path.exists());
     // The socket of a killed daemon is replaced.
-    let mut killed = Daemon::start(&["--unix", place]);
+    let mut killed = Daemon::start(&format!("--unix {place}"));
     killed.signal(Signal::SIGKILL);
     killed.wait();
     assert!(path.exists());
-    let _third = Daemon::start(&["--unix", place]);
+    let _third = Daemon::start(&format!("--unix {place}"));
     ask(&path);
 }

@@ -28,7 +28,7 @@ const FACTS: [&str; 4] = [
 
 #[test]
 fn https_offers_http_2_and_http_1() {
-    let daemon = Daemon::start(&["--workers", "1", "--https-port", "0"]);
+    let daemon = Daemon::start("--workers 1 --https-port 0");
     let url = format!(
         "https://localhost:{}/100kb.txt",
         daemon.https.unwrap().port()
@@ -43,7 +43,7 @@ fn https_offers_http_2_and_http_1() {
 
 #[test]
 fn the_plain_port_speaks_http_2_with_prior_knowledge() {
-    let daemon = Daemon::start(&["--workers", "1"]);
+    let daemon = Daemon::start("--workers 1");
     let url = format!("http://{}/100kb.txt", daemon.http);
     for (version, wanted) in [
         ("--http2-prior-knowledge", "2 200 102400"),
@@ -64,7 +64,7 @@ fn the_plain_port_speaks_http_2_with_prior_knowledge() {
 
 #[test]
 fn a_preface_that_comes_in_pieces_is_one() {
-    let daemon = Daemon::start(&["--workers", "1"]);
+    let daemon = Daemon::start("--workers 1");
     let mut client = daemon.connect();
     client.send(b"PRI * HT");
     // The response shows that the daemon has seen the incomplete preface.
@@ -86,7 +86,7 @@ fn a_preface_that_comes_in_pieces_is_one() {
 
 #[test]
 fn every_protocol_has_ranges_and_heads_without_bodies() {
-    let daemon = Daemon::start(&["--workers", "1", "--https-port", "0"]);
+    let daemon = Daemon::start("--workers 1 --https-port 0");
     let http = format!("http://{}", daemon.http);
     let https = format!("https://localhost:{}", daemon.https.unwrap().port());
     for (version, base) in [
@@ -140,7 +140,7 @@ sys.stdin.read()
 #[test]
 fn an_idle_connection_over_tls_takes_at_most_14_kib() {
     const COUNT: u64 = 300;
-    let daemon = Daemon::start(&["--workers", "1", "--https-port", "0"]);
+    let daemon = Daemon::start("--workers 1 --https-port 0");
     let port = daemon.https.unwrap().port().to_string();
     let idle = |count: u64| {
         let mut command = Command::new("python3");

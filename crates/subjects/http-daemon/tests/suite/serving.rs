@@ -7,7 +7,7 @@ use crate::support::Daemon;
 
 #[test]
 fn the_files_that_are_made_have_their_exact_sizes() {
-    let mut daemon = Daemon::start(&["--workers", "1"]);
+    let mut daemon = Daemon::start("--workers 1");
     let mut client = daemon.connect();
     for (path, length) in [
         ("/1kb.txt", 1024),
@@ -42,7 +42,7 @@ fn the_files_that_are_made_have_their_exact_sizes() {
 #[test]
 fn nothing_outside_of_the_folder_is_ever_served() {
     for cache in ["false", "true"] {
-        let daemon = Daemon::start(&["--cache-enabled", cache]);
+        let daemon = Daemon::start(&format!("--cache-enabled {cache}"));
         let www = daemon.www();
         fs::write(daemon.dir.path().join("secret"), "secret").unwrap();
         symlink(daemon.dir.path().join("secret"), www.join("absolute")).unwrap();

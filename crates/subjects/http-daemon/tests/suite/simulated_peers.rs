@@ -118,8 +118,8 @@ fn open_files(daemon: &Daemon) -> usize {
 }
 
 /// Lets worlds come and go at a daemon of this shape, then ends it among clients.
-fn serve(shape: &[&str]) {
-    let mut daemon = Daemon::start(&[shape, &["--workers", "1", "--shutdown-grace", "5"]].concat());
+fn serve(shape: &str) {
+    let mut daemon = Daemon::start(&format!("{shape} --workers 1 --shutdown-grace 5"));
     for (name, content) in FILES.iter().enumerate() {
         fs::write(daemon.www().join(name.to_string()), content).unwrap();
     }
@@ -168,10 +168,10 @@ fn serve(shape: &[&str]) {
 
 #[test]
 fn a_process_serves_whatever_its_clients_do_and_keeps_nothing_of_them() {
-    serve(&[]);
+    serve("");
 }
 
 #[test]
 fn two_processes_serve_whatever_their_clients_do_and_keep_nothing_of_them() {
-    serve(&["--processes", "2"]);
+    serve("--processes 2");
 }

@@ -8,7 +8,7 @@ const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: test\r\n\r\n";
 
 #[test]
 fn every_head_is_answered_whatever_pieces_it_comes_in() {
-    let mut daemon = Daemon::start(&["--sink", "--sink-body", "100", "--workers", "1"]);
+    let mut daemon = Daemon::start("--sink --sink-body 100 --workers 1");
     let mut client = daemon.connect();
     for piece in REQUEST.chunks(1) {
         client.send(piece);
@@ -32,7 +32,7 @@ fn every_head_is_answered_whatever_pieces_it_comes_in() {
 
 #[test]
 fn several_processes_share_the_connections_and_one_page_counts_them() {
-    let mut daemon = Daemon::start(&["--sink", "--processes", "3", "--workers", "2"]);
+    let mut daemon = Daemon::start("--sink --processes 3 --workers 2");
     assert_eq!(daemon.children().len(), 3);
     let mut clients: Vec<_> = (0..300).map(|_| daemon.connect()).collect();
     for client in &mut clients {

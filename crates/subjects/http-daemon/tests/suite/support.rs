@@ -32,19 +32,19 @@ pub(crate) struct Daemon {
 }
 
 impl Daemon {
-    pub(crate) fn start(arguments: &[&str]) -> Self {
+    pub(crate) fn start(arguments: &str) -> Self {
         Self::start_by(arguments, |_| {})
     }
 
     /// Starts a daemon after a change to its command.
-    pub(crate) fn start_by(arguments: &[&str], change: impl FnOnce(&mut Command)) -> Self {
+    pub(crate) fn start_by(arguments: &str, change: impl FnOnce(&mut Command)) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let mut command = command();
         command.args(["--http-port", "0", "--metrics-port", "0"]);
         command
             .arg("--root")
             .arg(dir.path().join("www"))
-            .args(arguments);
+            .args(arguments.split_whitespace());
         change(&mut command);
         let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
         let stderr = BufReader::new(child.stderr.take().unwrap());

@@ -20,7 +20,7 @@ impl Folder {
     /// Creates a folder with a database.
     pub(crate) fn new() -> Self {
         let folder = Self::empty();
-        folder.done(&["init"]);
+        folder.done("init");
         folder
     }
 
@@ -38,10 +38,11 @@ impl Folder {
         self.path().join(".issues/issues.db")
     }
 
-    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
+    /// Returns a call, whose arguments are split as a shell does.
+    pub(crate) fn command(&self, arguments: &str) -> Command {
         let mut command = Command::new(PROGRAM);
         command
-            .args(arguments)
+            .args(shlex::split(arguments).unwrap())
             .current_dir(self.path())
             .env("USER", "tester")
             .stdin(Stdio::null());
@@ -51,12 +52,12 @@ impl Folder {
         command
     }
 
-    pub(crate) fn run(&self, arguments: &[&str]) -> Output {
+    pub(crate) fn run(&self, arguments: &str) -> Output {
         self.command(arguments).output().unwrap()
     }
 
     /// Runs a command with an input.
-    pub(crate) fn run_with(&self, arguments: &[&str], input: &str) -> Output {
+    pub(crate) fn run_with(&self, arguments: &str, input: &str) -> Output {
         let mut child = self
             .command(arguments)
             .stdin(Stdio::piped())
@@ -74,7 +75,7 @@ impl Folder {
     }
 
     /// Runs a command that succeeds, and returns what it prints.
-    pub(crate) fn done(&self, arguments: &[&str]) -> String {
+    pub(crate) fn done(&self, arguments: &str) -> String {
         let output = self.run(arguments);
         let error = text(&output.stderr);
         assert_eq!(output.status.code(), Some(0), "{arguments:?}: {error}");
@@ -82,13 +83,13 @@ impl Folder {
     }
 
     /// Runs a command that succeeds, and returns its JSON.
-    pub(crate) fn json(&self, arguments: &[&str]) -> Value {
-        let printed = self.done(&[arguments, &["--json"]].concat());
+    pub(crate) fn json(&self, arguments: &str) -> Value {
+        let printed = self.done(&format!("{arguments} --json"));
         serde_json::from_str(&printed).unwrap_or_else(|error| panic!("{printed}: {error}"))
     }
 
     /// Runs a command that fails with an exit code, and returns its error message.
-    pub(crate) fn refused(&self, code: i32, arguments: &[&str]) -> String {
+    pub(crate) fn refused(&self, code: i32, arguments: &str) -> String {
         let output = self.run(arguments);
         let error = text(&output.stderr);
         assert_eq!(output.status.code(), Some(code), "{arguments:?}: {error}");
@@ -98,12 +99,12 @@ impl Folder {
     /// Starts a daemon for the database.
     pub(crate) fn start_daemon(&self) {
         require_daemon();
-        self.done(&["daemon", "start"]);
+        self.done("daemon start");
     }
 
     /// Returns the process id of the daemon, if one runs.
     pub(crate) fn daemon_pid(&self) -> Option<i32> {
-        let output = self.run(&["daemon", "status", "--json"]);
+        let output = self.run("daemon status --json");
         let status: Value = serde_json::from_slice(&output.stdout).ok()?;
         status["pid"].as_i64().map(|pid| pid as i32)
     }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use daemon_kit::MetricsPage;
 use streaming_daemon::SocketType;
+use test_kit::assert_contains;
 use test_kit::{scaled, wait_until};
 
 use crate::support::{BOTH_TYPES, PAYLOAD, read_all, start};
@@ -70,13 +71,13 @@ fn streams_that_outlast_the_grace_time_are_closed_and_counted() {
         assert_eq!(read_all(client).matches("\"content\"").count(), 1);
     }
     let page = metrics.render(&MetricsPage::new());
-    assert!(
-        page.contains("daemon_stream_errors_total{reason=\"canceled\"} 10\n"),
-        "{page}"
+    assert_contains(
+        &page,
+        &["daemon_stream_errors_total{reason=\"canceled\"} 10\n"],
     );
-    assert!(
-        page.contains("daemon_handoff_errors_total{reason=\"canceled\"} 1\n"),
-        "{page}"
+    assert_contains(
+        &page,
+        &["daemon_handoff_errors_total{reason=\"canceled\"} 1\n"],
     );
     assert!(page.contains("daemon_active_connections 0\n"), "{page}");
 }

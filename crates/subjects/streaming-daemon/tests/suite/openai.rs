@@ -14,6 +14,7 @@ use nix::sys::signal::Signal;
 use nix::sys::socket::{setsockopt, sockopt};
 use streaming_daemon::{Config, Http, Key, OpenAiConfig};
 use tempfile::TempDir;
+use test_kit::assert_contains;
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 
@@ -641,10 +642,7 @@ fn sigterm_lets_open_streams_finish_and_the_key_is_nowhere_printed() {
     }
     let (code, printed) = daemon.wait();
     assert_eq!(code, Some(0));
-    assert!(
-        printed.contains("started: 50\ncompleted: 50\nfailed: 0\n"),
-        "{printed}"
-    );
+    assert_contains(&printed, &["started: 50\ncompleted: 50\nfailed: 0\n"]);
     let notes = daemon.notes();
     assert!(!printed.contains(key) && !notes.contains(key), "{notes}");
     assert_eq!(llm.counts.finished(), 50);

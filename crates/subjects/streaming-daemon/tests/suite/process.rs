@@ -17,6 +17,7 @@ use nix::sys::socket::{self, AddressFamily, Backlog, SockFlag, SockType, UnixAdd
 use nix::unistd::Pid;
 use streaming_daemon::SocketType;
 use tempfile::TempDir;
+use test_kit::assert_contains;
 
 use test_kit::wait_until;
 
@@ -136,10 +137,7 @@ fn a_second_signal_ends_at_once() {
     daemon.signal(Signal::SIGINT);
     let (code, printed) = daemon.wait();
     assert_eq!(code, Some(0));
-    assert!(
-        printed.contains("started: 1\ncompleted: 0\nfailed: 1\n"),
-        "{printed}"
-    );
+    assert_contains(&printed, &["started: 1\ncompleted: 0\nfailed: 1\n"]);
     read_all(client);
 }
 
@@ -165,9 +163,9 @@ fn the_benchmark_summary_adds_up() {
     daemon.signal(Signal::SIGTERM);
     let (code, printed) = daemon.wait();
     assert_eq!(code, Some(0));
-    assert!(
-        printed.contains("started: 3\ncompleted: 3\nfailed: 0\nbytes: 399\n"),
-        "{printed}"
+    assert_contains(
+        &printed,
+        &["started: 3\ncompleted: 3\nfailed: 0\nbytes: 399\n"],
     );
 }
 
@@ -196,9 +194,7 @@ fn wrong_calls_exit_2_and_say_what_to_do() {
         let output = run(arguments, variables);
         let complaint = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(2), "{complaint}");
-        for word in words {
-            assert!(complaint.contains(word), "{word} is not in: {complaint}");
-        }
+        assert_contains(&complaint, &words);
     }
 }
 
@@ -386,8 +382,5 @@ fn a_passed_descriptor_that_is_not_open_exits_2_and_is_named() {
     let output = activate(&listener, "900").output().unwrap();
     let complaint = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(2), "{complaint}");
-    assert!(
-        complaint.contains("LISTEN_FDS") && complaint.contains("cannot be used"),
-        "{complaint}"
-    );
+    assert_contains(&complaint, &["LISTEN_FDS", "cannot be used"]);
 }

@@ -1,6 +1,7 @@
 //! Finds the programs that the pages call. The tests of the whole workspace build them.
 
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use harness::drivers;
 use harness_testing::skip;
@@ -10,10 +11,13 @@ use crate::docs::markdown::root;
 
 /// Returns the drivers of the workspace: they print the plan of a call instead of running it.
 pub(crate) fn drivers() -> Vec<String> {
-    let drivers = drivers::list(&Roots::from(&root()));
-    let names: Vec<String> = drivers.into_iter().map(|driver| driver.name).collect();
-    assert!(!names.is_empty(), "no driver was found");
-    names
+    // Every manifest of the workspace is read for it.
+    static NAMES: LazyLock<Vec<String>> = LazyLock::new(|| {
+        let drivers = drivers::list(&Roots::from(&root()));
+        drivers.into_iter().map(|driver| driver.name).collect()
+    });
+    assert!(!NAMES.is_empty(), "no driver was found");
+    NAMES.clone()
 }
 
 /// Other programs, and the example of the page on drivers.

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use harness_testing::program::words;
+
 /// A simple command.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Call {
@@ -23,11 +25,12 @@ pub(crate) fn calls(text: &str) -> Vec<Call> {
 
 fn line_calls(line: &str) -> Vec<Call> {
     let (mut calls, mut call) = (Vec::new(), Call::default());
-    let mut tokens = tokens(line).into_iter();
+    // An operator stands between spaces, and is not quoted.
+    let mut tokens = words(&line.replace("; ", " ; ")).into_iter();
     while let Some(token) = tokens.next() {
         match token.as_str() {
-            "\0&&" | "\0||" | "\0;" | "\0|" => calls.push(std::mem::take(&mut call)),
-            "\0>" => call.into = tokens.next().map(PathBuf::from),
+            "&&" | "||" | ";" | "|" => calls.push(std::mem::take(&mut call)),
+            ">" => call.into = tokens.next().map(PathBuf::from),
             _ => match token.split_once('=') {
                 Some((name, value)) if call.words.is_empty() && is_name(name) => {
                     call.variables.push((name.to_owned(), value.to_owned()));
@@ -45,35 +48,6 @@ fn is_name(name: &str) -> bool {
     let is_letter =
         |letter: char| letter.is_ascii_uppercase() || letter.is_ascii_digit() || letter == '_';
     !name.is_empty() && name.chars().all(is_letter)
-}
-
-/// Splits a line into words and operators; an operator begins with NUL. A comment ends the line.
-fn tokens(line: &str) -> Vec<String> {
-    let (mut tokens, mut word, mut quote) = (Vec::new(), None::<String>, None);
-    let mut letters = line.chars().peekable();
-    while let Some(letter) = letters.next() {
-        match (quote, letter) {
-            (Some(open), _) if letter == open => quote = None,
-            (Some(_), _) => word.get_or_insert_default().push(letter),
-            (None, '"' | '\'') => {
-                quote = Some(letter);
-                word.get_or_insert_default();
-            }
-            (None, '#') if word.is_none() => break,
-            (None, ' ') => tokens.extend(word.take()),
-            (None, '&' | '|' | ';' | '>') => {
-                tokens.extend(word.take());
-                let doubled = letters
-                    .next_if_eq(&letter)
-                    .map(String::from)
-                    .unwrap_or_default();
-                tokens.push(format!("\0{letter}{doubled}"));
-            }
-            (None, _) => word.get_or_insert_default().push(letter),
-        }
-    }
-    tokens.extend(word);
-    tokens
 }
 
 #[test]

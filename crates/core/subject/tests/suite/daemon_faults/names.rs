@@ -6,6 +6,7 @@ use std::net::TcpListener;
 use std::process::Command;
 use std::thread;
 
+use harness_testing::assert_contains;
 use harness_testing::processes::wait_until;
 use harness_testing::program::ended_with;
 
@@ -84,10 +85,7 @@ fn a_backend_is_found_by_its_name_again_whatever_address_that_has() {
             assert!(text.contains(answer), "{addresses:?}: {text}");
         }
         let log = subject.logged();
-        assert!(
-            log.contains("the backend failed: ") && log.contains("refused"),
-            "{log}"
-        );
+        assert_contains(&log, &["the backend failed: ", "refused"]);
         assert_eq!(process.stop(), Some(0));
     });
 }

@@ -1,5 +1,6 @@
 //! Signals under load, and a second instance.
 
+use harness_testing::assert_contains;
 use harness_testing::daemons::prepared;
 use nix::sys::signal::Signal;
 use subject::daemon::Options;
@@ -86,9 +87,7 @@ fn a_second_instance_exits_with_1_names_what_is_taken_and_the_remedy() {
             "presence" => ["--port", "in use"],
             _ => ["issues.db", "stop"],
         };
-        for word in words {
-            assert!(log.contains(word), "{word} is not in: {log}");
-        }
+        assert_contains(&log, &words);
         assert!(subject.serves());
     });
 }

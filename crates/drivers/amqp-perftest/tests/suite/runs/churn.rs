@@ -12,10 +12,10 @@ fn every_opened_object_is_closed_again_and_both_are_measured() {
     }
     for churn in ["connection", "channel", "queue", "binding"] {
         for rate in ["0", "200"] {
-            let load = ["--churn", churn, "--producers", "3", "--pmessages", "20"];
+            let load = format!("--churn {churn} --producers 3 --pmessages 20");
             let (code, result) = run(
                 Script::default(),
-                &[&load[..], &["--rate", rate, "--duration", "5s"]].concat(),
+                &format!("{load} --rate {rate} --duration 5s"),
             );
             nothing_failed(code, &result);
             result.counts(&[("published", 0)]);
@@ -38,9 +38,8 @@ fn churn_that_a_broker_refuses_is_counted_and_goes_on() {
     let script = Script::with_queue("perftest-1");
     // The queue exists with another durability: 406, once, since its client then finds the connection closed. Clients
     // of one thread take starts as they are free; of two threads each has its own five.
-    let load = ["--churn", "queue", "--producers", "2", "--pmessages", "5"];
-    let more = ["--threads", "2", "--reconnect-after", "1ms"];
-    let (code, result) = run(script, &[&load[..], &more].concat());
+    let load = "--churn queue --producers 2 --pmessages 5";
+    let (code, result) = run(script, &format!("{load} --threads 2 --reconnect-after 1ms"));
     assert_eq!(code, 1);
     let refused = result.error("refused");
     assert_eq!(

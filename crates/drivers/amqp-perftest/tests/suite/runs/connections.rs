@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use harness_testing::assert_contains;
 use harness_testing::processes;
 use harness_testing::program::{CompletedRun, Program};
 use nix::sys::signal::Signal;
@@ -17,19 +18,8 @@ const CLOSE_TIMED_OUT: &str = "did not answer connection.close";
 
 #[test]
 fn a_connection_that_is_cut_is_made_again_and_the_gap_is_counted() {
-    let load = [
-        "--rate",
-        "1000",
-        "--duration",
-        "2s",
-        "--confirm",
-        "20",
-        "--reconnect-after",
-        "100ms",
-        "--drain",
-        "5s",
-    ];
-    let (code, result) = run(Script::with_faults([(500, Fault::Cut)]), &load);
+    let load = "--rate 1000 --duration 2s --confirm 20 --reconnect-after 100ms --drain 5s";
+    let (code, result) = run(Script::with_faults([(500, Fault::Cut)]), load);
     assert_eq!(code, 1);
     result.counts(&[("disconnects", 1), ("reconnects", 1), ("duplicated", 0)]);
     assert!(result.error("connection_lost") >= 1, "{}", result["errors"]);
@@ -52,16 +42,7 @@ fn a_connection_that_is_cut_is_made_again_and_the_gap_is_counted() {
 fn publishers_wait_where_the_broker_asks_them_to() {
     let (code, result) = run(
         Script::with_faults([(100, Fault::Block)]),
-        &[
-            "--pmessages",
-            "2000",
-            "--producers",
-            "2",
-            "--prefetch",
-            "10",
-            "--confirm",
-            "10",
-        ],
+        "--pmessages 2000 --producers 2 --prefetch 10 --confirm 10",
     );
     nothing_failed(code, &result);
     result.counts(&[("published", 4_000), ("consumed", 4_000)]);
@@ -75,10 +56,11 @@ fn publishers_wait_where_the_broker_asks_them_to() {
 #[test]
 fn a_wait_that_the_broker_asks_for_is_a_sentence_on_the_screen() {
     let broker = NullBroker::start(Script::with_faults([(100, Fault::Block)])).unwrap();
-    let load = ["--pmessages", "500", "--prefetch", "10", "--confirm", "10"];
-    let engine = ["--engine", super::ENGINE, "--uri", &broker.uri()];
+    let engine = format!("--engine {} --uri {}", super::ENGINE, broker.uri());
     let run = Program::new(support::PROGRAM)
-        .args([&engine[..], &load].concat())
+        .call(&format!(
+            "{engine} --pmessages 500 --prefetch 10 --confirm 10"
+        ))
         .run();
     for piece in [
         "the broker blocked publishers ",
@@ -103,30 +85,19 @@ fn a_broker_that_goes_away_ends_the_run_in_time_with_a_result() {
     let broker = NullBroker::start(Script::default()).unwrap();
     let uri = broker.uri();
     let address = uri.split_once('@').unwrap().1.trim_end_matches('/');
-    let load = [
-        "--rate",
-        "500",
-        "--duration",
-        "3s",
-        "--drain",
-        "1s",
-        "--confirms",
-    ];
+    let load = "--rate 500 --duration 3s --drain 1s --confirms";
     let mut running = Program::new(support::PROGRAM)
-        .args(["--engine", super::ENGINE, "--uri", &uri])
-        .args(load)
+        .call(&format!("--engine {} --uri {uri}", super::ENGINE))
+        .call(load)
         // The lines are on stdout with the report for people.
-        .args(["--format", "json"])
+        .call("--format json")
         .start();
     let mut said = running.lines();
     let line = said
         .find(|line| line.as_ref().unwrap().starts_with("published: "))
         .unwrap()
         .unwrap();
-    assert!(
-        line.contains(" msg/s, consumed: ") && line.contains(", confirmed: "),
-        "{line}"
-    );
+    assert_contains(&line, &[" msg/s, consumed: ", ", confirmed: "]);
     drop(broker);
     let rest: Vec<String> = said.map_while(Result::ok).collect();
     let CompletedRun { code, result, .. } = running.end();
@@ -136,20 +107,22 @@ fn a_broker_that_goes_away_ends_the_run_in_time_with_a_result() {
     assert_eq!(result.count("disconnects"), 2);
     assert_eq!(result.error("lost"), 0, "nobody can say what it kept");
     let why = result["warnings"].to_string();
-    assert!(
-        why.contains(&format!(
+    assert_contains(
+        &why,
+        &[&format!(
             "not reestablished by the end: {address}: Connection refused"
-        )),
-        "{why}"
+        )],
     );
 }
 
 #[test]
 fn a_broker_that_does_nothing_more_holds_no_run_up() {
     let script = Script::with_faults([(300, Fault::Halt)]);
-    let load = ["--rate", "500", "--duration", "1s", "--drain", "500ms"];
-    for confirms in [&["--confirms"][..], &[]] {
-        let (code, result) = run(script.clone(), &[&load[..], confirms].concat());
+    for confirms in ["--confirms", ""] {
+        let (code, result) = run(
+            script.clone(),
+            &format!("--rate 500 --duration 1s --drain 500ms {confirms}"),
+        );
         // The location of the messages is unknown.
         assert_eq!((code, result.error("lost")), (3, 0), "{confirms:?}");
         // A busy driver misses some of those that it could not finish.
@@ -186,8 +159,8 @@ fn a_connection_whose_end_is_answered_is_closed_at_once() {
 /// Runs the program on a broker that ends connections in a special way.
 fn run_closing(script: Script) -> CompletedRun {
     let broker = NullBroker::start(script).unwrap();
-    let load = ["--pmessages", "100", "--prefetch", "10"];
-    let ran = program(&broker.uri()).args(load).run();
+    let load = "--pmessages 100 --prefetch 10";
+    let ran = program(&broker.uri()).call(load).run();
     nothing_failed(ran.code, &ran.result);
     ran.result.adds_up();
     ran
@@ -205,11 +178,11 @@ fn connections_that_are_made_say_that_they_are_there() {
         ..Script::default()
     };
     // They take 4 s, in which a heartbeat of each open connection is due twice a second.
-    let load = ["--producers", "100", "--consumers", "100"];
+    let load = "--producers 100 --consumers 100";
     let broker = NullBroker::start(script).unwrap();
     let ran = program(&broker.uri())
-        .args(load)
-        .args(["--pmessages", "5"])
+        .call(load)
+        .call("--pmessages 5")
         .run();
     ran.result.counts(&[("published", 500), ("consumed", 500)]);
     // Each opening takes 20 ms or more, so they are due after every 26th at the latest: 26 + 52 + … + 182.
@@ -219,11 +192,11 @@ fn connections_that_are_made_say_that_they_are_there() {
 
 #[test]
 fn a_broker_that_sends_no_heartbeat_is_gone() {
-    let load = ["--rate", "400", "--duration", "300s", "--drain", "300ms"];
+    let load = "--rate 400 --duration 300s --drain 300ms";
     let broker = NullBroker::start(Script::with_faults([(200, Fault::Halt)])).unwrap();
     let running = program(&broker.uri())
-        .args(load)
-        .args(["--heartbeat", "1", "--confirms"])
+        .call(load)
+        .call("--heartbeat 1 --confirms")
         .start();
     running.wait_for("failed", 1);
     processes::send(&running.child, Signal::SIGINT);
@@ -238,9 +211,10 @@ fn a_broker_that_sends_no_heartbeat_is_gone() {
 #[test]
 fn a_channel_that_the_broker_closes_is_no_lost_connection() {
     let script = Script::with_faults([(100, Fault::CloseChannel)]);
-    let load = ["--rate", "400", "--duration", "1s", "--confirm", "10"];
-    let again = ["--reconnect-after", "50ms", "--drain", "2s"];
-    let (code, result) = run(script, &[&load[..], &again].concat());
+    let (code, result) = run(
+        script,
+        "--rate 400 --duration 1s --confirm 10 --reconnect-after 50ms --drain 2s",
+    );
     assert_eq!(code, 1);
     result.counts(&[("channels_closed", 1), ("reconnects", 1)]);
     assert_eq!(result.count("disconnects"), 0);
@@ -260,8 +234,8 @@ fn a_frame_larger_than_negotiated_is_an_error_with_its_reason() {
     };
     let broker = NullBroker::start(script).unwrap();
     let run = program(&broker.uri())
-        .args(["--size", "200000", "--pmessages", "3"])
-        .args(["--reconnect-after", "60s", "--drain", "300ms"])
+        .call("--size 200000 --pmessages 3")
+        .call("--reconnect-after 60s --drain 300ms")
         .run();
     let said = run.stderr;
     assert_eq!(run.code, 1, "{said}");
@@ -272,10 +246,11 @@ fn a_frame_larger_than_negotiated_is_an_error_with_its_reason() {
 #[test]
 fn queues_that_a_broker_did_not_keep_are_declared_again() {
     let script = Script::with_faults([(50, Fault::Forget)]);
-    let load = ["--rate", "400", "--duration", "5min", "--confirm", "10"];
     // Those after it have a queue.
-    let end = ["--cmessages", "60", "--drain", "1s"];
-    let again = ["--reconnect-after", "10ms"];
-    let (_, result) = run(script, &[&load[..], &end, &again].concat());
+    let end = "--cmessages 60 --drain 1s";
+    let (_, result) = run(
+        script,
+        &format!("--rate 400 --duration 5min --confirm 10 {end} --reconnect-after 10ms"),
+    );
     result.counts(&[("disconnects", 1), ("reconnects", 1), ("consumed", 60)]);
 }

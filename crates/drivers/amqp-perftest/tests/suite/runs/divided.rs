@@ -4,7 +4,7 @@ use std::process::Command;
 
 use harness_testing::divided::DividedRun;
 use harness_testing::processes::{send, wait_until};
-use harness_testing::program::ended_with;
+use harness_testing::program::{ended_with, words};
 use harness_testing::result::ResultFile;
 use nix::sys::signal::Signal;
 use null_broker::{Fault, NullBroker, Script};
@@ -14,20 +14,8 @@ use crate::support::{PROGRAM, wall_s};
 
 /// 900 messages of 3 producers to 3 consumers, which get one at a time, so that copies go to several of them. If the
 /// broker confirms what is consumed, at most 30 messages are left for the drain time, however slow the machine is.
-const LOAD: [&str; 12] = [
-    "--producers",
-    "3",
-    "--consumers",
-    "3",
-    "--pmessages",
-    "300",
-    "--confirm",
-    "10",
-    "--prefetch",
-    "1",
-    "--threads",
-    "1",
-];
+const LOAD: &str =
+    "--producers 3 --consumers 3 --pmessages 300 --confirm 10 --prefetch 1 --threads 1";
 
 /// Returns a broker that loses two messages, delivers one twice, and two marked as redelivered: one of these never came
 /// before.
@@ -66,18 +54,17 @@ fn finds_all(result: &ResultFile) {
 }
 
 /// Starts three shards of a load, with further arguments, and returns them.
-fn three(broker: &NullBroker, load: &[&str]) -> DividedRun {
+fn three(broker: &NullBroker, load: &str) -> DividedRun {
     let mut run = DividedRun::new(PROGRAM);
-    let target = ["--engine", super::ENGINE, "--uri", &broker.uri()];
-    run.start_shards(3, &[&target, load].concat());
+    let target = format!("--engine {} --uri {}", super::ENGINE, broker.uri());
+    run.start_shards(3, &words(&format!("{target} {load}")));
     run
 }
 
 #[test]
 fn ledgers_of_three_shards_find_what_was_lost_or_came_twice() {
     let broker = NullBroker::start(dishonest()).unwrap();
-    let times = ["--duration", "5min", "--drain", "3s"];
-    let mut run = three(&broker, &[&LOAD[..], &times].concat());
+    let mut run = three(&broker, &format!("{LOAD} --duration 5min --drain 3s"));
     run.wait_for_results();
     let (merged, code, report) = run.merge();
     assert!(code == 1 || code == 3, "{report}");
@@ -105,10 +92,7 @@ fn ledgers_of_three_shards_find_what_was_lost_or_came_twice() {
 
 #[test]
 fn ledgers_of_three_processes_find_what_was_lost_or_came_twice() {
-    let (code, result) = run(
-        dishonest(),
-        &[&LOAD[..], &["--processes", "3", "--drain", "3s"]].concat(),
-    );
+    let (code, result) = run(dishonest(), &format!("{LOAD} --processes 3 --drain 3s"));
     assert!(code == 1 || code == 3, "{code}");
     finds_all(&result);
     assert_eq!(result["processes"], 3);
@@ -117,8 +101,7 @@ fn ledgers_of_three_processes_find_what_was_lost_or_came_twice() {
 #[test]
 fn a_run_ends_when_all_shards_together_have_nothing_left() {
     let broker = NullBroker::start(Script::default()).unwrap();
-    let load = ["--duration", "10min", "--drain", "10min"];
-    let mut run = three(&broker, &[&LOAD[..], &load].concat());
+    let mut run = three(&broker, &format!("{LOAD} --duration 10min --drain 10min"));
     run.wait_for_results();
     let (merged, code, report) = run.merge();
     nothing_failed(code, &merged);
@@ -136,21 +119,12 @@ fn a_run_ends_when_all_shards_together_have_nothing_left() {
 fn a_shard_that_only_publishes_leaves_first() {
     let broker = NullBroker::start(Script::default()).unwrap();
     let mut run = DividedRun::new(PROGRAM);
-    let load = [
-        "--engine",
+    let load = format!(
+        "--engine {} --uri {} --producers 1 --consumers 1 --pmessages 500 --drain 10min",
         super::ENGINE,
-        "--uri",
-        &broker.uri(),
-        "--producers",
-        "1",
-        "--consumers",
-        "1",
-        "--pmessages",
-        "500",
-        "--drain",
-        "10min",
-    ];
-    run.start_shards(2, &load);
+        broker.uri()
+    );
+    run.start_shards(2, &words(&load));
     run.wait_for_results();
     let (merged, code, report) = run.merge();
     nothing_failed(code, &merged);
@@ -162,14 +136,16 @@ fn a_shard_that_only_publishes_leaves_first() {
 
 #[test]
 fn processes_divide_every_kind_of_load() {
-    let loads: [(&[&str], u64); 3] = [
-        (&["--consumers", "0", "--confirm", "10"], 400),
-        (&["--consumers", "0"], 400),
-        (&["--consumers", "2", "--auto-ack"], 400),
+    let loads: [(&str, u64); 3] = [
+        ("--consumers 0 --confirm 10", 400),
+        ("--consumers 0", 400),
+        ("--consumers 2 --auto-ack", 400),
     ];
     for (load, expected) in loads {
-        let common = ["--producers", "4", "--pmessages", "100", "--processes", "2"];
-        let (code, result) = run(Script::default(), &[&common, load].concat());
+        let (code, result) = run(
+            Script::default(),
+            &format!("--producers 4 --pmessages 100 --processes 2 {load}"),
+        );
         nothing_failed(code, &result);
         assert_eq!(result.operations("ok"), expected, "{load:?}");
     }
@@ -180,17 +156,9 @@ fn processes_divide_churn() {
     if super::ENGINE == "lapin" {
         return;
     }
-    let churn = [
-        "--churn",
-        "channel",
-        "--producers",
-        "5",
-        "--pmessages",
-        "40",
-    ];
     let (code, result) = run(
         Script::default(),
-        &[&churn[..], &["--processes", "2"]].concat(),
+        "--churn channel --producers 5 --pmessages 40 --processes 2",
     );
     nothing_failed(code, &result);
     assert_eq!(result.operations("ok"), 200);
@@ -199,25 +167,8 @@ fn processes_divide_churn() {
 #[test]
 fn a_message_is_lost_only_if_no_shard_is_missing() {
     let broker = NullBroker::start(Script::default()).unwrap();
-    let load = [
-        "--producers",
-        "3",
-        "--consumers",
-        "3",
-        "--queue-pattern",
-        "q-%d",
-        "--queue-pattern-to",
-        "3",
-        "--rate",
-        "300",
-        "--duration",
-        "4s",
-        "--drain",
-        "1s",
-        "--threads",
-        "1",
-    ];
-    let mut run = three(&broker, &load);
+    let load = "--producers 3 --consumers 3 --queue-pattern q-%d --queue-pattern-to 3 --rate 300 --duration 4s --drain 1s --threads 1";
+    let mut run = three(&broker, load);
     let live = run.folder().join("shard-0/live.jsonl");
     wait_until("a second has passed", || {
         std::fs::metadata(&live).is_ok_and(|file| file.len() > 0)
@@ -236,28 +187,21 @@ fn a_message_is_lost_only_if_no_shard_is_missing() {
 
 #[test]
 fn a_division_that_cannot_be_is_refused_with_the_remedy() {
-    let refused = |load: &[&str], words: &[&str]| {
+    let refused = |load: &str, parts: &[&str]| {
         let broker = NullBroker::start(Script::default()).unwrap();
         let run = DividedRun::new(PROGRAM);
-        let target = ["--engine", super::ENGINE, "--uri", &broker.uri()];
-        let mut part = run.part(&[&["--shard", "0/3"], &target[..], load].concat());
+        let target = format!("--engine {} --uri {}", super::ENGINE, broker.uri());
+        let mut part = run.part(&words(&format!("--shard 0/3 {target} {load}")));
         let output = part.output().unwrap();
-        ended_with(&output, 2, words, &part);
+        ended_with(&output, 2, parts, &part);
     };
     refused(
-        &["--producers", "20", "--consumers", "1"],
+        "--producers 20 --consumers 1",
         &["--producers 20", "3 shards", "a multiple of 3"],
     );
     let run = DividedRun::new(PROGRAM);
-    let own = [
-        "--shard",
-        "0/2",
-        "--role",
-        "both",
-        "--daemon",
-        "null-broker",
-    ];
-    let mut part = run.part(&own);
+    let own = "--shard 0/2 --role both --daemon null-broker";
+    let mut part = run.part(&words(own));
     let output = part.output().unwrap();
     ended_with(&output, 2, &["--role both", "--role daemon"], &part);
 }
@@ -267,18 +211,19 @@ fn ports_are_judged_for_the_share() {
     if !nix::unistd::geteuid().is_root() {
         return harness_testing::skip("root, to change the ports of a network namespace");
     }
-    let with = |shard: &str, code: i32, words: &[&str]| {
+    let with = |shard: &str, code: i32, parts: &[&str]| {
         let run = DividedRun::new(PROGRAM);
-        let load = ["--producers", "300", "--consumers", "300", "--rate", "10"];
-        let target = ["--engine", super::ENGINE, "--uri", "amqp://127.0.0.1:1/"];
-        let part = run.part(&[&["--shard", shard], &target[..], &load[..]].concat());
+        let target = format!("--engine {} --uri amqp://127.0.0.1:1/", super::ENGINE);
+        let part = run.part(&words(&format!(
+            "--shard {shard} {target} --producers 300 --consumers 300 --rate 10"
+        )));
         let mut inside = Command::new("unshare");
         let ports = "echo 40000 40399 > /proc/sys/net/ipv4/ip_local_port_range";
         let inner = format!("ip link set lo up && {ports} && exec \"$@\"");
         inside.args(["--net", "sh", "-c", &inner, "sh"]);
         inside.arg(part.get_program()).args(part.get_args());
         let output = inside.output().unwrap();
-        ended_with(&output, code, words, &inside);
+        ended_with(&output, code, parts, &inside);
     };
     with("0/1", 5, &["need 600 local ports"]);
     // A third of the connections fits, and then there is no broker.

@@ -14,7 +14,7 @@ use crate::support;
 fn a_driver_that_was_stopped_has_stalled() {
     let broker = NullBroker::start(Script::default()).unwrap();
     let running = program(&broker.uri())
-        .args(["--consumers", "0", "--confirms", "--duration", "3s"])
+        .call("--consumers 0 --confirms --duration 3s")
         .start();
     wait_until("the load is under way", || broker.taken() >= 100);
     processes::stop_for(&running.child, Duration::from_millis(300));
@@ -45,10 +45,10 @@ fn descriptors_that_run_out_are_no_failure_of_the_broker() {
     }
     let broker = NullBroker::start(Script::default()).unwrap();
     let mut running = Program::new(support::PROGRAM)
-        .args(["--uri", &broker.uri(), "--churn", "connection"])
-        .args(["--producers", "3", "--duration", "5s"])
+        .call(&format!("--uri {} --churn connection", broker.uri()))
+        .call("--producers 3 --duration 5s")
         // The lines are on stdout with the report for people.
-        .args(["--format", "json"])
+        .call("--format json")
         .start();
     let mut said = running.lines();
     let mut a_second = || {

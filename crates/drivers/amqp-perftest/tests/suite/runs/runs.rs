@@ -23,9 +23,9 @@ fn program(uri: &str) -> Program {
 
 /// Runs the program on a broker with this script. Returns the exit code and the result, after checking that every
 /// operation is accounted for.
-fn run(script: Script, arguments: &[&str]) -> (i32, ResultFile) {
+fn run(script: Script, arguments: &str) -> (i32, ResultFile) {
     let broker = NullBroker::start(script).unwrap();
-    let run = program(&broker.uri()).args(arguments).run();
+    let run = program(&broker.uri()).call(arguments).run();
     assert_ne!(run.code, 2, "{arguments:?}: {}", run.stderr);
     run.result.adds_up();
     (run.code, run.result)
