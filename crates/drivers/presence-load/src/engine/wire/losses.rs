@@ -7,6 +7,7 @@ use super::connection::Connection;
 use super::requests::{Request, RequestKind};
 use super::{Cx, Wire};
 use crate::outcome;
+use crate::protocol::transport::Side;
 use crate::roles::{ConnectionEnd, Phase};
 
 impl<'a> Wire<'a> {
@@ -29,7 +30,7 @@ impl<'a> Wire<'a> {
             return self.lose(id, outcome::CONNECT_TIMEOUT, cx);
         }
         if cx.state.now > self.ping_due(connection) {
-            return self.lose(id, outcome::PING_TIMEOUT, cx);
+            return self.miss_ping(id, cx);
         }
         if connection.requests.is_empty() {
             if self.conversations.is_none() {
@@ -58,6 +59,23 @@ impl<'a> Wire<'a> {
                 }
                 RequestKind::Leave => return self.lose(id, outcome::LEAVE_TIMEOUT, cx),
             }
+        }
+    }
+
+    /// Gives up a server whose ping is overdue.
+    fn miss_ping(&mut self, id: Id, cx: &mut Cx<'a>) {
+        let stream = cx
+            .connections
+            .get_mut(id)
+            .and_then(|own| own.stream(Side::Main));
+        if stream.is_some_and(|stream| !stream.is_connecting) {
+            // It may be there, if it is this program that is late.
+            self.read(id, Side::Main, false, cx);
+        }
+        let now = cx.state.now;
+        let connection = cx.connections.get_mut(id);
+        if connection.is_some_and(|connection| now > self.ping_due(connection)) {
+            self.lose(id, outcome::PING_TIMEOUT, cx);
         }
     }
 
