@@ -17,7 +17,7 @@ use crate::shared::{Service, Shared};
 
 /// Creates of a batch of the preload.
 const BATCH: u64 = 1_000;
-/// Maximum wait for the first answer of the daemon or database.
+/// Maximum wait for the first answer of a database.
 const LONGEST_SILENCE: Duration = Duration::from_secs(10);
 /// Name with which this program creates issues of its own.
 pub(crate) const ACTOR: &str = "issue-stress";
@@ -66,8 +66,6 @@ pub(crate) fn in_runtime(
 
 fn check_daemon(shared: &Shared, socket: &Path) -> anyhow::Result<Checked> {
     let settings = shared.settings();
-    let first = Client::connect(socket, ACTOR)?.with_timeout(Some(LONGEST_SILENCE));
-    let _: Value = { first }.read(&Call::new("ping", json!({})))?;
     let mut client = Client::connect(socket, ACTOR)?;
     let all: Count = client.read(&Call::new("count", json!({})))?;
     let own: Count = client.read(&Call::new("count", json!({"labels": [LABEL]})))?;

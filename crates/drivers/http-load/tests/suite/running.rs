@@ -378,14 +378,13 @@ fn a_run_ends_early_once_a_threshold_is_missed() {
         "--warmup",
         "0s",
         "--abort-on-fail",
-        // Past the first second, after which thresholds are judged for the first time.
-        "1100ms",
+        "500ms",
     ];
     let more = ["--threshold", "response.p50 < 1ns", &url(&server)];
     let run = program(&load).args(more).run();
     assert_eq!(run.code, 4, "{}", run.stderr);
     let seconds = run.result["throughput"]["measured_s"].as_f64().unwrap();
-    assert!((1.1..60.0).contains(&seconds), "{seconds}");
+    assert!((0.5..60.0).contains(&seconds), "{seconds}");
     let warnings = run.result["warnings"].to_string();
     let message =
         "s of 3600.0 s planned, because a threshold was missed: response.p50 < 1ns (then ";

@@ -120,7 +120,7 @@ fn a_server_that_says_nothing_in_the_handshake_is_named() {
             ..Script::default()
         });
         call(&application.url(), &plan, &SOON).refused(2, &words);
-        // Those of the check are answered.
+        // The connections of the check are answered.
         let application = Application::start(Script {
             silent: Some((silent, 3)),
             ..Script::default()
