@@ -157,7 +157,7 @@ fn a_server_that_sends_no_pings_any_more_is_given_up_and_named() {
 #[test]
 fn a_late_acknowledgement_is_counted_and_ends_nothing() {
     let application = Application::start(Script {
-        faults: &[("late", 20)],
+        faults: &[("late", 0)],
         ..Script::default()
     });
     let groups = "groups = [{ name = \"users\", clients = 6 }]";
