@@ -10,6 +10,7 @@ use crate::shared::Shared;
 use fdpass_client::client::{Unread, after, hand_over, read_some};
 use fdpass_client::handoff::{HandoffEndpoint, explain};
 use fdpass_client::sse::{Fault, Reader};
+use load::plan::Invalid;
 
 /// Maximum wait for one read of the check.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(10);
@@ -100,7 +101,15 @@ impl Shared {
 
 fn next_piece(client: &OwnedFd) -> anyhow::Result<Vec<u8>> {
     read_some(client, after(CHECK_TIMEOUT)).map_err(|error| match error {
-        Unread::TimeOver => anyhow!("nothing came for {} s", CHECK_TIMEOUT.as_secs()),
+        Unread::TimeOver => {
+            let remedy = "check that a streaming daemon listens there, and that it is not stuck";
+            let seconds = CHECK_TIMEOUT.as_secs();
+            Invalid::new(
+                "--socket",
+                format!("nothing came for {seconds} s: {remedy}"),
+            )
+            .into()
+        }
         Unread::System(errno) => Error::new(errno).context("reading the stream"),
     })
 }

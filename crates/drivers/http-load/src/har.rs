@@ -57,6 +57,21 @@ struct Entry {
     /// Chrome's: the request was answered from the browser's cache, `disk` or `memory`.
     #[serde(rename = "_fromCache")]
     from_cache: Option<String>,
+    /// Safari's: `Network Load`, `Disk Cache` or `Memory Cache`.
+    #[serde(rename = "_fetchType")]
+    fetch_type: Option<String>,
+}
+
+impl Entry {
+    fn is_cached(&self) -> bool {
+        let fetch_type = self.fetch_type.as_deref();
+        self.from_cache.is_some() || fetch_type.is_some_and(|text| text.ends_with("Cache"))
+    }
+
+    /// Returns the status of the answer; 0 if there was none. Programs write 0, -1, null, or none, and some write fractions.
+    fn status(&self) -> u16 {
+        self.response.status.unwrap_or_default() as u16
+    }
 }
 
 #[derive(Debug, Deserialize)]
@@ -72,7 +87,8 @@ struct Request {
 #[derive(Debug, Deserialize)]
 struct Field {
     name: String,
-    value: String,
+    #[serde(default)]
+    value: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -81,37 +97,44 @@ struct PostData {
     #[serde(default)]
     mime_type: String,
     text: Option<String>,
+    /// `base64` for bytes that are no text.
+    encoding: Option<String>,
 }
 
-/// An answer. Some programs write a status of 0, -1 or none for a request without one.
 #[derive(Debug, Default, Deserialize)]
 struct Response {
-    #[serde(default)]
-    status: i32,
+    status: Option<f64>,
 }
 
 impl PostData {
-    fn has_only_parameters(&self) -> bool {
-        self.text.is_none() && !self.mime_type.is_empty()
+    /// Returns true if a body was sent that a plan can't have as text, or that was not recorded.
+    fn is_left_out(&self) -> bool {
+        let is_sent = self
+            .text
+            .as_ref()
+            .map_or(!self.mime_type.is_empty(), |text| !text.is_empty());
+        is_sent && self.body().is_none()
     }
 
     /// Returns the body. In JSON and forms, braces that would be a placeholder of a plan are written so that they are none,
-    /// and mean the same.
-    fn into_body(self) -> Option<String> {
-        let text = self.text?;
-        let brace = if self.mime_type.contains("json") {
-            "\\u007b"
+    /// and mean the same; in another text they can't be.
+    fn body(&self) -> Option<String> {
+        let text = self.text.as_ref().filter(|_| self.encoding.is_none())?;
+        if self.mime_type.contains("json") {
+            Some(without_placeholders(text, "\\u007b"))
         } else if self.mime_type.contains("x-www-form-urlencoded") {
-            "%7B"
+            Some(without_placeholders(text, "%7B"))
         } else {
-            return Some(text);
-        };
-        let text = text.replace("{{", &format!("{brace}{brace}"));
-        Some(
-            text.replace("{id}", &format!("{brace}id}}"))
-                .replace("{id:", &format!("{brace}id:")),
-        )
+            Some(text.clone()).filter(|text| *text == without_placeholders(text, ""))
+        }
     }
+}
+
+/// Writes braces that would be a placeholder of a plan as `brace`.
+fn without_placeholders(text: &str, brace: &str) -> String {
+    text.replace("{{", &brace.repeat(2))
+        .replace("{id}", &format!("{brace}id}}"))
+        .replace("{id:", &format!("{brace}id:"))
 }
 
 /// Prints the plan of a recording.
@@ -123,7 +146,8 @@ pub(crate) fn import(options: &HarOptions) -> Result<bool, Failure> {
     let wrong = |problem: String| Invalid::new(path.clone(), problem);
     let text = std::fs::read(&options.file)
         .map_err(|error| wrong(format!("{error}: name a file that can be read")))?;
-    let recording: Recording = serde_json::from_slice(&text).map_err(|error| {
+    let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&text);
+    let recording: Recording = serde_json::from_slice(text).map_err(|error| {
         wrong(format!(
             "is not a HAR file ({error}): save it from the network view of a browser"
         ))
@@ -143,8 +167,8 @@ fn plan(recording: Recording) -> Result<(Plan<Settings>, Option<String>), String
     let of_http = |entry: Entry| {
         let url = Url::parse(&entry.request.url).ok()?;
         // 101 turns the connection into a WebSocket.
-        let is_answered = entry.response.status >= 200;
-        let is_cached = entry.from_cache.is_some();
+        let is_answered = entry.status() >= 200;
+        let is_cached = entry.is_cached();
         cached += u64::from(is_cached);
         let is_http = matches!(url.scheme(), "http" | "https") && is_answered && !is_cached;
         is_http.then(|| (url.origin().ascii_serialization(), url, entry))
@@ -166,7 +190,7 @@ fn plan(recording: Recording) -> Result<(Plan<Settings>, Option<String>), String
     let (mut unnamed, mut bodiless) = (0, 0);
     for (_, url, entry) in entries.into_iter().filter(|(other, ..)| *other == origin) {
         let data = entry.request.post_data.as_ref();
-        bodiless += u64::from(data.is_some_and(PostData::has_only_parameters));
+        bodiless += u64::from(data.is_some_and(PostData::is_left_out));
         let request = planned(&url, entry);
         let is_same = |known: &PlannedRequest| {
             let (name, weight) = (known.name.clone(), known.weight);
@@ -211,7 +235,7 @@ fn plan(recording: Recording) -> Result<(Plan<Settings>, Option<String>), String
     }
     if bodiless > 0 {
         notes.push(format!(
-            "the bodies of {bodiless} requests whose parameters alone were recorded"
+            "the bodies of {bodiless} requests, which are not text, have a placeholder of plans, or were not recorded: give each its body_file"
         ));
     }
     if unnamed > 0 {
@@ -225,6 +249,7 @@ fn plan(recording: Recording) -> Result<(Plan<Settings>, Option<String>), String
 
 /// Returns the request of an entry. Its response may have any content: recordings of pages rarely repeat byte for byte.
 fn planned(url: &Url, entry: Entry) -> PlannedRequest {
+    let status = entry.status();
     let request = entry.request;
     let fields = request
         .headers
@@ -232,21 +257,23 @@ fn planned(url: &Url, entry: Entry) -> PlannedRequest {
         .map(|field| (field.name.to_ascii_lowercase(), field));
     let fields =
         fields.filter(|(name, _)| !name.starts_with(':') && !LEFT_OUT.contains(&name.as_str()));
-    let lines = fields.map(|(_, field)| format!("{}: {}", field.name, field.value));
+    let lines =
+        fields.filter_map(|(_, field)| Some(format!("{}: {}", field.name, field.value.as_ref()?)));
     let headers = lines
         .filter(|line| parse_field(line, |_| None).is_ok())
         .collect();
-    // A status has three digits.
-    let status = u16::try_from(entry.response.status).unwrap_or(200);
     PlannedRequest {
         name: name_of(url),
         weight: 1,
         group: None,
-        path: Some(url[Position::BeforePath..Position::AfterQuery].to_owned()),
+        path: Some(without_placeholders(
+            &url[Position::BeforePath..Position::AfterQuery],
+            "%7B",
+        )),
         headers,
         body: request
             .post_data
-            .and_then(PostData::into_body)
+            .and_then(|data| data.body())
             .filter(|text| !text.is_empty()),
         body_file: None,
         expect_status: if status < 400 {

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::PoisonError;
+use std::time::Duration;
 
 use anyhow::bail;
 use issue_rpc::{Call, Client};
@@ -16,6 +17,8 @@ use crate::shared::{Service, Shared};
 
 /// Creates of a batch of the preload.
 const BATCH: u64 = 1_000;
+/// Maximum wait for the first answer of a database.
+const LONGEST_SILENCE: Duration = Duration::from_secs(10);
 /// Name with which this program creates issues of its own.
 pub(crate) const ACTOR: &str = "issue-stress";
 
@@ -38,7 +41,10 @@ pub(crate) fn check(shared: &Shared) -> anyhow::Result<Checked> {
         Service::Daemon(socket) => check_daemon(shared, socket),
         Service::Peer(peer) => {
             let peer = peer.clone();
-            in_runtime(async move { peer.prepare().await })?;
+            in_runtime(async move {
+                let prepared = tokio::time::timeout(LONGEST_SILENCE, peer.prepare()).await;
+                prepared.unwrap_or_else(|_| bail!("no answer within {LONGEST_SILENCE:?}"))
+            })?;
             Ok(Checked::default())
         }
     }

@@ -108,12 +108,15 @@ fn with_remedy(error: anyhow::Error, service: &Service) -> anyhow::Error {
             "let this user connect (permissions of the socket and its folder), or run as the user of the daemon"
         }
         Some(ErrorKind::InvalidInput) => {
-            "a socket has a path of at most 107 bytes: use a shorter one"
+            "a socket has a path of 1 to 107 bytes, and a port is from 1 to 65535: correct the target"
         }
         Some(ErrorKind::ConnectionRefused | ErrorKind::NotFound) => START_IT,
         _ if of_client.is_some() => START_IT,
         _ if matches!(service, Service::Peer(_)) => {
             "check that this is the database that the target names"
+        }
+        _ if matches!(error.downcast_ref(), Some(ClientError::Unanswered { .. })) => {
+            "check that an issue daemon listens there, and that it is not stuck"
         }
         _ => return error,
     };

@@ -166,12 +166,11 @@ pub(crate) fn verify(server: &Server, settings: &Settings) -> anyhow::Result<Str
 }
 
 fn connect<'a>(server: &'a Server, settings: &Settings) -> anyhow::Result<Client<'a>> {
-    let kind = settings.transport;
     Client::connect_over(
         server,
         server.endpoint.clone(),
-        Transport::new(kind),
-        (kind, false),
+        Transport::new(settings.transport),
+        (settings, false),
     )
 }
 

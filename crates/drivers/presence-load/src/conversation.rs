@@ -15,7 +15,7 @@ mod scenario;
 mod step;
 
 pub(crate) use access::UserAccess;
-pub(crate) use message::{ServerMessage, read, socket_id, split_attachments};
+pub(crate) use message::{Incomplete, ServerMessage, read, socket_id};
 pub(crate) use pointer::{Pointer, find, text};
 pub(crate) use scenario::Progress;
 use scenario::{Choice, fields, scenarios};
@@ -58,6 +58,8 @@ pub(crate) struct Conversation {
     pub(crate) values: usize,
     /// True if an event answers a step.
     pub(crate) expects_events: bool,
+    /// True if the bytes of an attachment are expected.
+    pub(crate) compares_bytes: bool,
 }
 
 /// The rule by which messages reach others.
@@ -134,6 +136,7 @@ impl Conversation {
             seed,
             fan_out: FanOut::new(planned, &repeated, &names.values[..at_start])?,
             answer_id: answer_id(planned, &repeated)?,
+            compares_bytes: all().any(|(_, step)| step::expects_bytes(step)),
             expects_events: every().any(|step| matches!(step.answer, Answer::Event(_))),
             start: steps,
             steps: repeated,

@@ -133,6 +133,8 @@ pub(crate) const HEARTBEAT_STALE: &str = "heartbeat_rejected_stale_epoch";
 pub(crate) const HEARTBEAT_WITHOUT_EFFECT: &str = "heartbeat_without_effect";
 pub(crate) const LEAVE_TIMEOUT: &str = "leave_timeout";
 pub(crate) const LEAVE_REJECTED: &str = "leave_rejected";
+/// The server sent no ping within `pingInterval` and `pingTimeout` of its handshake.
+pub(crate) const PING_TIMEOUT: &str = "ping_timeout";
 /// The connection ended before the acknowledgement.
 pub(crate) const CONNECTION_LOST: &str = "connection_lost";
 /// A heartbeat was due while its user was not joined.

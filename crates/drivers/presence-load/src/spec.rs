@@ -87,6 +87,7 @@ const ERRORS: &[ErrorSpec] = &[
     ErrorSpec::new(outcome::HEARTBEAT_WITHOUT_EFFECT, Failure),
     ErrorSpec::new(outcome::LEAVE_TIMEOUT, Fault),
     ErrorSpec::new(outcome::LEAVE_REJECTED, Failure),
+    ErrorSpec::new(outcome::PING_TIMEOUT, Fault),
     ErrorSpec::loss(outcome::CONNECTION_LOST, Fault),
     ErrorSpec::new(outcome::NOT_JOINED, Fault),
     ErrorSpec::new(outcome::CUT, Expected),

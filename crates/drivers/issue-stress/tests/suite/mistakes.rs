@@ -44,7 +44,11 @@ fn a_wrong_call_is_named_with_its_remedy() {
             ),
             refused(
                 &[&format!("/{}", "x".repeat(120))],
-                &["TARGET", "at most 107 bytes"],
+                &["TARGET", "1 to 107 bytes"],
+            ),
+            refused(
+                &["etcd://127.0.0.1:70000"],
+                &["70000", "a port is from 1 to 65535"],
             ),
             refused(
                 &[&web_server],

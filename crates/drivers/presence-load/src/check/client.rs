@@ -14,12 +14,13 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use tls_client::{Socket, describe, remedy, tls_error};
 
 use super::TIMEOUT;
-use crate::conversation::{ServerMessage, Step, read, split_attachments};
+use crate::conversation::{Incomplete, ServerMessage, Step, read};
 use crate::protocol::packet;
 use crate::protocol::presence::{
     Ack, EventType, Incoming, JoinRequest, Stamp, write_heartbeat, write_join, write_leave,
 };
 use crate::protocol::transport::{Endpoint, Event, Kind, Side, Transport, TransportContext};
+use crate::settings::Settings;
 use crate::shared::{Server, Shared};
 
 /// A client that is connected to the namespace.
@@ -42,7 +43,9 @@ pub(super) struct Client<'a> {
     /// The messages that nobody has waited for yet.
     messages: Vec<String>,
     /// A message whose attachments have not all come, and how many are missing.
-    incomplete: Option<(String, u32)>,
+    incomplete: Option<Incomplete>,
+    /// True if the bytes of attachments are compared.
+    pub(super) compares_bytes: bool,
     /// True once a binary message has come, which only a plain WebSocket takes.
     has_binary: bool,
     /// Why the server ended the session.
@@ -79,22 +82,22 @@ impl<'a> Client<'a> {
             server,
             endpoint,
             shared.transport(),
-            (shared.settings().transport, shared.is_plain()),
+            (shared.settings(), shared.is_plain()),
         )
     }
 
-    /// Connects over a transport of a kind.
+    /// Connects over this transport, as the settings say.
     pub(super) fn connect_over(
         server: &'a Server,
         endpoint: Endpoint,
         transport: Transport,
-        (kind, is_plain): (Kind, bool),
+        (settings, is_plain): (&Settings, bool),
     ) -> anyhow::Result<Self> {
         let mut client = Self {
             server,
             sockets: [Some(dial(server)?), None, None],
             transport,
-            timeout: TIMEOUT,
+            timeout: settings.connect_timeout,
             is_plain,
             context: TransportContext::new(endpoint, rand::random()),
             buffer: vec![0; 64 * 1024].into(),
@@ -104,12 +107,14 @@ impl<'a> Client<'a> {
             is_upgraded: false,
             messages: Vec::new(),
             incomplete: None,
+            compares_bytes: false,
             has_binary: false,
             end_reason: None,
         };
         client
-            .open(kind)
-            .map_err(|error| wrong(server, no_session(&error, server, is_plain)))?;
+            .open(settings.transport)
+            .map_err(|error| wrong(server, client.no_session(&error)))?;
+        client.timeout = TIMEOUT;
         Ok(client)
     }
 
@@ -178,7 +183,7 @@ impl<'a> Client<'a> {
     /// Returns the message whose attachments have not all come, and how many are missing.
     pub(super) fn incomplete(&self) -> Option<(&str, u32)> {
         let incomplete = self.incomplete.as_ref();
-        incomplete.map(|(text, missing)| (text.as_str(), *missing))
+        incomplete.map(|incomplete| (incomplete.text.as_str(), incomplete.missing))
     }
 
     /// Returns true if a binary message has come that nobody waits for.
@@ -394,17 +399,22 @@ impl<'a> Client<'a> {
                         ServerMessage::Disconnected => {
                             self.end_reason = Some("the server ended the connection".to_owned());
                         }
-                        ServerMessage::Incomplete => self.incomplete = split_attachments(&text),
+                        ServerMessage::Incomplete => self.incomplete = Incomplete::parse(&text),
                         _ => self.messages.push(text.into_owned()),
                     }
                 }
                 Some(Event::Closed(how)) => {
                     self.end_reason = Some(format!("the server closed the session ({how:?})"));
                 }
-                Some(Event::Binary(_)) => match self.incomplete.take() {
-                    Some((text, 1)) => self.messages.push(text),
-                    Some((text, missing)) => self.incomplete = Some((text, missing - 1)),
+                Some(Event::Binary(bytes)) => match &mut self.incomplete {
                     None => self.has_binary = true,
+                    Some(held) => {
+                        if held.add(&bytes)
+                            && let Some(held) = self.incomplete.take()
+                        {
+                            self.messages.push(held.into_text(self.compares_bytes));
+                        }
+                    }
                 },
                 Some(Event::Ping) => {}
                 None => break,
@@ -455,52 +465,68 @@ const UNKNOWN_NAMESPACE: &str = "Invalid namespace";
 /// The statuses with which a server refuses the handshake of a client that it does not know.
 const REFUSALS: [&str; 2] = ["Status(401)", "Status(403)"];
 
-/// Describes why no session could be opened, with the remedy.
-fn no_session(error: &anyhow::Error, server: &Server, is_plain: bool) -> String {
-    // A server without TLS may close the connection without a word.
-    let schemes = match (&server.tls, is_plain) {
-        (Some(_), true) => "ws:// if it does not use TLS",
-        (Some(_), false) => "http:// if it does not use TLS",
-        (None, true) => "wss:// if it uses TLS",
-        (None, false) => "https:// if it uses TLS",
-    };
-    let io = error.root_cause().downcast_ref::<io::Error>();
-    let (problem, remedy) = match io.filter(|io| tls_error(io).is_some()) {
-        Some(io) => (
-            describe(io),
-            remedy(io, "check that the port uses TLS, or write http://"),
-        ),
-        None if format!("{error:#}").contains(UNKNOWN_NAMESPACE) => (
-            format!("{error:#}"),
-            "name one that the server has with --namespace (driver.namespace)",
-        ),
-        None if format!("{error:#}").contains(NOT_ADMITTED) => (
-            format!("{error:#}"),
-            "give what it asks for with --auth (driver.auth), --header (driver.headers) or --namespace",
-        ),
-        None if REFUSALS
-            .iter()
-            .any(|status| format!("{error:#}").contains(status)) =>
-        {
+impl Client<'_> {
+    /// Describes why no session could be opened, with the remedy.
+    fn no_session(&self, error: &anyhow::Error) -> String {
+        let server = self.server;
+        // The scheme with and without TLS, in the words of the URL.
+        let (secure, open, no_tls) = if server.shown.to_ascii_lowercase().starts_with("ws") {
             (
-                format!("{error:#}"),
-                "give what it asks for with --header (driver.headers) or driver.conversation.query",
+                "wss://",
+                "ws://",
+                "check that the port uses TLS, or write ws://",
             )
-        }
-        _ if is_plain => (
-            format!("does not answer as a WebSocket server ({error:#})"),
-            &*format!(
-                "give the URL of one, with its path, and {schemes}, what it asks for with driver.headers and driver.subprotocols, or set driver.conversation.protocol = \"socket.io\""
+        } else {
+            (
+                "https://",
+                "http://",
+                "check that the port uses TLS, or write http://",
+            )
+        };
+        // A server without TLS may close the connection without a word.
+        let schemes = match server.tls {
+            Some(_) => format!("{open} if it does not use TLS"),
+            None => format!("{secure} if it uses TLS"),
+        };
+        let io = error.root_cause().downcast_ref::<io::Error>();
+        let (problem, remedy) = match io.filter(|io| tls_error(io).is_some()) {
+            Some(io) => (describe(io), remedy(io, no_tls)),
+            None if format!("{error:#}").contains(UNKNOWN_NAMESPACE) => (
+                format!("{error:#}"),
+                "name one that the server has with --namespace (driver.namespace)",
             ),
-        ),
-        _ => (
-            format!("does not answer as a Socket.IO server ({error:#})"),
-            &*format!(
-                "give the URL of one, with its path if that is not /socket.io/, {schemes}, and the --transport that it serves"
+            None if format!("{error:#}").contains(NOT_ADMITTED) => (
+                format!("{error:#}"),
+                "give what it asks for with --auth (driver.auth), --header (driver.headers) or --namespace",
             ),
-        ),
-    };
-    format!("{problem}: {remedy}")
+            None if REFUSALS
+                .iter()
+                .any(|status| format!("{error:#}").contains(status)) =>
+            {
+                (
+                    format!("{error:#}"),
+                    "give what it asks for with --header (driver.headers) or driver.conversation.query",
+                )
+            }
+            None if self.is_open && !self.is_plain => (
+                format!("does not answer as a Socket.IO server ({error:#})"),
+                "correct --namespace (driver.namespace) and --auth (driver.auth), or look into the server's log",
+            ),
+            _ if self.is_plain => (
+                format!("does not answer as a WebSocket server ({error:#})"),
+                &*format!(
+                    "give the URL of one, with its path, and {schemes}, what it asks for with driver.headers and driver.subprotocols, or set driver.conversation.protocol = \"socket.io\""
+                ),
+            ),
+            _ => (
+                format!("does not answer as a Socket.IO server ({error:#})"),
+                &*format!(
+                    "give the URL of one, with its path if that is not /socket.io/, {schemes}, and the --transport that it serves"
+                ),
+            ),
+        };
+        format!("{problem}: {remedy}")
+    }
 }
 
 fn dial(server: &Server) -> anyhow::Result<Socket> {

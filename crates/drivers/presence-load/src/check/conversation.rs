@@ -133,6 +133,7 @@ impl<'a> Check<'a> {
         let endpoint = endpoint.unwrap_or_else(|| server.endpoint.clone());
         let mut client = Client::connect(server, endpoint, self.shared)?;
         client.timeout = self.shared.settings().ack_timeout;
+        client.compares_bytes = self.conversation.compares_bytes;
         if let Some(socket) = self.conversation.socket {
             values[socket] = Some(client.connection().as_bytes().into());
         }

@@ -1,10 +1,13 @@
 //! Binary attachments, as a plan names them: `{binary:1024}`, `{binary:base64:AAEC}` or `{binary:file:PATH}`.
 
+use std::hash::{DefaultHasher, Hasher as _};
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use load::plan::Invalid;
 use rand::rngs::StdRng;
 use rand::{Rng as _, SeedableRng as _};
+use serde_json::{Value, json};
 
 /// The start and the end of an attachment's text.
 const OPEN: &str = "{binary:";
@@ -46,6 +49,45 @@ pub(super) fn parse(field: &str, text: &str) -> Result<Option<Box<[u8]>>, Invali
         },
     };
     Ok(Some(bytes.into()))
+}
+
+/// Returns true if a value has an attachment.
+pub(super) fn is_in(value: &Value) -> bool {
+    value.to_string().contains(OPEN)
+}
+
+/// Returns the hash by which the bytes of an attachment are compared.
+pub(super) fn hash(bytes: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    hasher.write(bytes);
+    hasher.finish()
+}
+
+/// Returns the object that stands for an attachment with this hash in an answer.
+pub(super) fn placeholder(hash: u64) -> Value {
+    json!({"_placeholder": true, "hash": hash})
+}
+
+/// Replaces the attachments of an expected value by the objects that stand for them.
+///
+/// # Errors
+/// As [`parse`].
+pub(super) fn replace(field: &str, value: &mut Value) -> Result<(), Invalid> {
+    match value {
+        Value::String(text) => {
+            if let Some(bytes) = parse(field, text)? {
+                *value = placeholder(hash(&bytes));
+            }
+            Ok(())
+        }
+        Value::Array(values) => values
+            .iter_mut()
+            .try_for_each(|value| replace(field, value)),
+        Value::Object(fields) => fields
+            .values_mut()
+            .try_for_each(|value| replace(field, value)),
+        _ => Ok(()),
+    }
 }
 
 /// Returns bytes that no compression makes shorter, the same in each run.

@@ -2,6 +2,9 @@
 
 use std::borrow::Cow;
 
+use serde_json::Value;
+
+use super::attachment;
 use crate::protocol::ProtocolError;
 use crate::protocol::packet::{PacketType, SocketPacket, split_event};
 
@@ -52,13 +55,64 @@ pub(crate) fn read<'a>(text: &'a str, namespace: &str) -> Result<ServerMessage<'
     })
 }
 
-/// Returns the message that one with attachments is behind the last of them, and their number; `None` if it has none. It is
-/// read as a message without attachments, in which an object with `_placeholder` stands for each.
-pub(crate) fn split_attachments(text: &str) -> Option<(String, u32)> {
-    let (number, rest) = text.get(1..)?.split_once('-')?;
-    let kind = if text.starts_with('5') { '2' } else { '3' };
-    let number = number.parse().ok().filter(|number| *number > 0)?;
-    Some((format!("{kind}{rest}"), number))
+/// A message whose attachments have not all come.
+#[derive(Debug)]
+pub(crate) struct Incomplete {
+    /// The message as it is read without attachments: an object with `_placeholder` stands for each.
+    pub(crate) text: String,
+    /// Number of attachments that have not come.
+    pub(crate) missing: u32,
+    /// The hashes of the others.
+    hashes: Vec<u64>,
+}
+
+impl Incomplete {
+    /// Returns `None` if the message has no attachments.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let (number, rest) = text.get(1..)?.split_once('-')?;
+        let kind = if text.starts_with('5') { '2' } else { '3' };
+        Some(Self {
+            text: format!("{kind}{rest}"),
+            missing: number.parse().ok().filter(|number| *number > 0)?,
+            hashes: Vec::new(),
+        })
+    }
+
+    /// Takes an attachment. Returns true once all have come.
+    pub(crate) fn add(&mut self, bytes: &[u8]) -> bool {
+        self.missing -= 1;
+        self.hashes.push(attachment::hash(bytes));
+        self.missing == 0
+    }
+
+    /// Returns the message. If bytes are compared, each placeholder has the hash of its attachment instead of its number.
+    pub(crate) fn into_text(self, compares_bytes: bool) -> String {
+        let parsed = self.text.find('[').filter(|_| compares_bytes);
+        let parsed = parsed.and_then(|at| Some((at, serde_json::from_str(&self.text[at..]).ok()?)));
+        let Some((at, mut arguments)) = parsed else {
+            return self.text;
+        };
+        put_hashes(&mut arguments, &self.hashes);
+        format!("{}{arguments}", &self.text[..at])
+    }
+}
+
+fn put_hashes(value: &mut Value, hashes: &[u64]) {
+    match value {
+        Value::Array(values) => values
+            .iter_mut()
+            .for_each(|value| put_hashes(value, hashes)),
+        Value::Object(fields) if fields.contains_key("_placeholder") => {
+            let number = fields.get("num").and_then(Value::as_u64);
+            if let Some(hash) = number.and_then(|number| hashes.get(number as usize)) {
+                *value = attachment::placeholder(*hash);
+            }
+        }
+        Value::Object(fields) => fields
+            .values_mut()
+            .for_each(|value| put_hashes(value, hashes)),
+        _ => {}
+    }
 }
 
 /// Returns the id in the object of a connection to a namespace.

@@ -125,7 +125,7 @@ impl Step {
             let index = names.values.iter().position(|name| *name == capture.name);
             captures.push((index.expect("the name was added"), capture));
         }
-        let mut expect = expect(field, step, names)?;
+        let mut expect = expect(field, step, protocol, names)?;
         if let Answer::Event(_) = answer {
             expect = expect.map(|(pointer, is)| (pointer.behind_name(), is));
         }
@@ -238,6 +238,13 @@ impl Step {
             values[*index] = Some(value.ok_or(outcome::CAPTURE)?);
         }
         Ok(())
+    }
+
+    /// Returns true if a late answer can be taken for the answer to a later message: only their order tells them apart.
+    pub(crate) fn has_answers_in_order(&self) -> bool {
+        let is = self.expect.as_ref().and_then(|(_, is)| is.as_ref());
+        let is_numbered = is.is_some_and(Template::uses_number);
+        matches!(self.answer, Answer::Event(_) | Answer::Message) && !is_numbered
     }
 
     /// Describes what its answer must have.
@@ -437,6 +444,7 @@ fn answer(field: &str, step: &settings::Step, protocol: Protocol) -> Result<Answ
 fn expect(
     field: &str,
     step: &settings::Step,
+    protocol: Protocol,
     names: &Names,
 ) -> Result<Option<(Pointer, Option<Template>)>, Invalid> {
     let Some(expect) = &step.expect else {
@@ -458,12 +466,21 @@ fn expect(
         columns: Vec::new(),
         ..names.clone()
     };
-    let is = expect.is.as_ref().map(|is| {
+    let is = expect.is.clone().map(|mut is| {
         let mut text = Template::default();
-        append(&field("is"), is, &names, &mut text)?;
+        if protocol == Protocol::SocketIo {
+            attachment::replace(&field("is"), &mut is)?;
+        }
+        append(&field("is"), &is, &names, &mut text)?;
         Ok(text)
     });
     Ok(Some((pointer, is.transpose()?)))
+}
+
+/// Returns true if the bytes of an attachment are expected in the answer.
+pub(super) fn expects_bytes(step: &settings::Step) -> bool {
+    let is = step.expect.as_ref().and_then(|expect| expect.is.as_ref());
+    is.is_some_and(attachment::is_in)
 }
 
 /// Returns true if two texts are the same JSON value.

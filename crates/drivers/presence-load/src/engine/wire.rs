@@ -184,13 +184,14 @@ impl Handler for Wire<'_> {
         if user.phase == Phase::Connecting {
             return user.sent.saturating_add(self.connect_timeout_ns);
         }
-        match self.requests.first(connection.requests) {
+        let due = match self.requests.first(connection.requests) {
             Some(request) => request.change.sent.saturating_add(self.timeout_ns),
             None if user.behaviour == Behaviour::HalfOpen || self.conversations.is_some() => {
                 u64::MAX
             }
             None => user.sent.saturating_add(self.keep_alive_ns),
-        }
+        };
+        due.min(self.ping_due(connection))
     }
 
     fn expired(&mut self, id: Id, cx: &mut Context<Self>) {

@@ -102,6 +102,12 @@ impl<'a> Open<'a> {
         Self::scan(json).map_err(|_| ProtocolError::Open)
     }
 
+    /// Returns the longest time from one ping to the next, nanoseconds: a client that waits for longer has lost its server.
+    pub(crate) fn longest_pause_ns(&self) -> u64 {
+        let pause_ms = self.ping_interval_ms.saturating_add(self.ping_timeout_ms);
+        pause_ms.saturating_mul(1_000_000)
+    }
+
     fn scan(json: &'a str) -> Result<Self, ProtocolError> {
         let mut sid = None;
         let (mut interval, mut timeout, mut max_payload) = (None, None, None);

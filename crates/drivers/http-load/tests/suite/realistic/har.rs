@@ -20,8 +20,9 @@ const HAR: &str = r#"{"log": {"version": "1.2", "creator": {"name": "Firefox", "
 {"request": {"method": "GET", "url": "data:text/plain,x", "headers": []}, "response": {"status": 200}}
 ]}}"#;
 
-/// Entries with the fields that Chrome's DevTools and Firefox save (HAR 1.2 with their own fields).
-const BROWSERS: [&str; 2] = [
+/// Entries with the fields that Chrome's DevTools, Firefox and Safari save (HAR 1.2 with their own fields). Programs that
+/// record for others begin with a byte order mark, write fractions and null, and bytes as base64.
+const BROWSERS: [&str; 3] = [
     r#"{"log": {"version": "1.2", "creator": {"name": "WebInspector", "version": "537.36"}, "pages": [{"startedDateTime": "2026-11-28T10:00:00.000Z", "id": "page_1", "title": "https://shop.example/", "pageTimings": {"onContentLoad": 80.1, "onLoad": 90.2}}], "entries": [
 {"_connectionId": "21", "_initiator": {"type": "other"}, "_priority": "VeryHigh", "_resourceType": "document", "cache": {}, "connection": "443", "pageref": "page_1", "request": {"method": "GET", "url": "https://shop.example/?a=1#top", "httpVersion": "http/2.0", "headers": [{"name": ":authority", "value": "shop.example"}, {"name": ":method", "value": "GET"}, {"name": ":path", "value": "/?a=1"}, {"name": ":scheme", "value": "https"}, {"name": "accept", "value": "text/html"}, {"name": "cookie", "value": "sid=secret"}, {"name": "sec-ch-ua", "value": "\"Chromium\";v=\"156\""}], "queryString": [{"name": "a", "value": "1"}], "cookies": [], "headersSize": -1, "bodySize": 0}, "response": {"status": 200, "statusText": "", "httpVersion": "http/2.0", "headers": [], "cookies": [], "content": {"size": 3, "mimeType": "text/html", "text": "PGE+", "encoding": "base64"}, "redirectURL": "", "headersSize": -1, "bodySize": -1, "_transferSize": 100, "_error": null, "_fetchedViaServiceWorker": false}, "serverIPAddress": "192.0.2.1", "startedDateTime": "2026-11-28T10:00:00.000Z", "time": 20.5, "timings": {"blocked": 1.1, "dns": -1, "ssl": -1, "connect": -1, "send": 0.1, "wait": 18, "receive": 1, "_blocked_queueing": 0.5}},
 {"_fromCache": "memory", "_resourceType": "script", "cache": {}, "request": {"method": "GET", "url": "https://shop.example/app.js", "httpVersion": "http/2.0", "headers": [], "queryString": [], "cookies": [], "headersSize": -1, "bodySize": 0}, "response": {"status": 200, "headers": [], "content": {"size": 9}, "_transferSize": 0}},
@@ -37,11 +38,21 @@ const BROWSERS: [&str; 2] = [
 {"request": {"method": "GET", "url": "https://shop.example/pending", "headers": []}, "response": {}, "cache": {}, "timings": {}},
 {"request": {"bodySize": 9, "method": "POST", "url": "https://shop.example/login", "httpVersion": "HTTP/2", "headers": [{"name": "Content-Type", "value": "application/x-www-form-urlencoded"}, {"name": "Content-Length", "value": "9"}], "postData": {"mimeType": "application/x-www-form-urlencoded", "params": [{"name": "q", "value": "{id}"}], "text": "q={id}&a="}}, "response": {"status": 302}}
 ]}}"#,
+    "\u{feff}{\"log\": {\"version\": \"1.2\", \"creator\": {\"name\": \"WebKit Web Inspector\", \"version\": \"1.0\"}, \"pages\": [], \"entries\": [
+{\"_fetchType\": \"Network Load\", \"request\": {\"method\": \"GET\", \"url\": \"https://shop.example/?q={{a}}&i={id}\", \"headers\": [{\"name\": \"Accept\", \"value\": null}], \"postData\": null}, \"response\": {\"status\": 200.0}},
+{\"_fetchType\": \"Disk Cache\", \"request\": {\"method\": \"GET\", \"url\": \"https://shop.example/app.js\", \"headers\": []}, \"response\": {\"status\": 200}},
+{\"_fetchType\": \"Memory Cache\", \"request\": {\"method\": \"GET\", \"url\": \"https://shop.example/app.css\", \"headers\": []}, \"response\": {\"status\": 200}},
+{\"request\": {\"method\": \"GET\", \"url\": \"https://shop.example/gone\", \"headers\": []}, \"response\": {\"status\": null}},
+{\"request\": {\"method\": \"POST\", \"url\": \"https://shop.example/none\", \"headers\": [], \"postData\": {\"mimeType\": \"\", \"text\": \"\"}}, \"response\": {\"status\": 200}},
+{\"request\": {\"method\": \"POST\", \"url\": \"https://shop.example/form\", \"headers\": [], \"postData\": {\"mimeType\": \"multipart/form-data; boundary=x\", \"text\": \"--x {{name}}\"}}, \"response\": {\"status\": 200}},
+{\"request\": {\"method\": \"POST\", \"url\": \"https://shop.example/text\", \"headers\": [], \"postData\": {\"mimeType\": \"multipart/form-data; boundary=x\", \"text\": \"--x {name}\"}}, \"response\": {\"status\": 200}},
+{\"request\": {\"method\": \"POST\", \"url\": \"https://shop.example/bytes\", \"headers\": [], \"postData\": {\"mimeType\": \"image/png\", \"text\": \"iVBORw==\", \"encoding\": \"base64\"}}, \"response\": {\"status\": 200}}
+]}}",
 ];
 
 /// Requests that no server has seen or answered are left out, and texts in bodies are no placeholders.
 #[test]
-fn recordings_of_chrome_and_firefox_become_plans_with_what_they_sent() {
+fn recordings_of_browsers_become_plans_with_what_they_sent() {
     let plans = BROWSERS.map(|har| {
         let har = file(".har", har);
         let mut command = Command::new(PROGRAM);
@@ -79,7 +90,11 @@ fn recordings_of_chrome_and_firefox_become_plans_with_what_they_sent() {
             plan["targets"].to_string(),
         )
     });
-    let [(chrome, notes, target), (firefox, none, _)] = plans;
+    let [
+        (chrome, notes, target),
+        (firefox, none, _),
+        (safari, all, _),
+    ] = plans;
     assert_eq!(target, "[\"https://shop.example\"]");
     assert_eq!(
         chrome,
@@ -89,8 +104,23 @@ fn recordings_of_chrome_and_firefox_become_plans_with_what_they_sent() {
             "upload POST /upload -",
         ]
     );
-    let left_out = "left out: 1 requests that the browser's cache answered, and the bodies of 1 requests whose parameters alone were recorded";
-    assert_eq!((notes.trim(), none.as_str()), (left_out, ""));
+    let left_out = |cached, bodies| {
+        format!(
+            "left out: {cached} requests that the browser's cache answered, and the bodies of {bodies} requests, which are not text, have a placeholder of plans, or were not recorded: give each its body_file\n"
+        )
+    };
+    assert_eq!(
+        [notes, none, all],
+        [left_out(1, 1), String::new(), left_out(2, 2)]
+    );
+    let expected = [
+        "root - /?q=%7B%7Ba}}&i=%7Bid} -",
+        "none POST /none -",
+        "form POST /form -",
+        "text POST /text --x {name}",
+        "bytes POST /bytes -",
+    ];
+    assert_eq!(safari, expected);
     assert_eq!(firefox, ["root - / -", "login POST /login q=%7Bid}&a="]);
 }
 

@@ -18,6 +18,8 @@ pub(crate) struct Connection {
     next_id: u32,
     /// Requests that were not acknowledged in time: their acknowledgements may still come.
     pub(super) overdue: u32,
+    /// The time of the server's last ping, or of its handshake; the end of time if it sends none.
+    pub(super) pinged: u64,
     main: Option<Stream>,
     /// The other sides, which only polling clients have.
     others: Option<Box<[Option<Stream>; 2]>>,
@@ -42,6 +44,7 @@ impl Connection {
             requests: Queue::default(),
             next_id: 0,
             overdue: 0,
+            pinged: u64::MAX,
             main: None,
             others: None,
         }

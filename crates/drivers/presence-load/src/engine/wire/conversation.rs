@@ -13,7 +13,7 @@ mod receive;
 use super::requests::{Request, RequestKind};
 use super::{Cx, Wire};
 use crate::conversation::{
-    Answer, Conversation, Progress, ROOM, Step, USER, socket_id, split_attachments, values_of,
+    Answer, Conversation, Incomplete, Progress, ROOM, Step, USER, socket_id, values_of,
 };
 use crate::outcome::{self, count};
 use crate::protocol::transport::Endpoint;
@@ -31,15 +31,8 @@ pub(super) struct Conversations<'a> {
     users: Vec<ConversationUser>,
     /// The message that is being sent.
     scratch: Vec<u8>,
-    /// The message of each user whose attachments have not all come, and how many are missing.
-    incomplete: HashMap<u32, (String, u32)>,
-}
-
-/// The attachments of a message that have come.
-enum Attached {
-    Some,
-    /// All, so that this message is complete.
-    All(String),
+    /// The message of each user whose attachments have not all come.
+    incomplete: HashMap<u32, Incomplete>,
 }
 
 /// A user in a conversation.
@@ -83,20 +76,20 @@ impl<'a> Conversations<'a> {
     /// Holds a message until its attachments have come.
     #[cold]
     fn hold(&mut self, user: u32, text: &str) {
-        if let Some(held) = split_attachments(text) {
+        if let Some(held) = Incomplete::parse(text) {
             self.incomplete.insert(user, held);
         }
     }
 
-    /// Takes an attachment of the message that is held for a user; `None` if there is none.
-    fn take_attachment(&mut self, user: u32) -> Option<Attached> {
-        let (_, missing) = self.incomplete.get_mut(&user)?;
-        *missing -= 1;
-        if *missing > 0 {
-            return Some(Attached::Some);
+    /// Takes an attachment of the message that is held for a user, which is returned once all have come; `None` if none is
+    /// held.
+    #[expect(clippy::option_option, reason = "the two are told apart by the caller")]
+    fn take_attachment(&mut self, user: u32, bytes: &[u8]) -> Option<Option<String>> {
+        if !self.incomplete.get_mut(&user)?.add(bytes) {
+            return Some(None);
         }
         let held = self.incomplete.remove(&user);
-        held.map(|(text, _)| Attached::All(text))
+        held.map(|held| Some(held.into_text(self.conversation.compares_bytes)))
     }
 
     /// Forgets a message whose attachments can't come any more.
@@ -137,6 +130,12 @@ impl<'a> Conversations<'a> {
         };
         self.scratch.clear();
         step.text.render(values, &mut self.scratch);
+    }
+
+    /// Returns true if a late answer to this request can be taken for the answer to a later one.
+    pub(super) fn has_answers_in_order(&self, kind: RequestKind) -> bool {
+        let is_by_number = self.conversation.answer_id.is_some();
+        !is_by_number && self.step(kind).is_some_and(Step::has_answers_in_order)
     }
 
     /// Returns the step of a request.

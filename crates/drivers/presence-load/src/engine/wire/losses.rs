@@ -3,12 +3,23 @@
 use load::clock;
 use load::slots::Id;
 
+use super::connection::Connection;
 use super::requests::{Request, RequestKind};
 use super::{Cx, Wire};
 use crate::outcome;
+use crate::protocol::transport::Side;
 use crate::roles::{ConnectionEnd, Phase};
 
 impl<'a> Wire<'a> {
+    /// Returns the time until which the server must send a ping to a connection that reads.
+    pub(super) fn ping_due(&self, connection: &Connection) -> u64 {
+        if self.users.user(connection.user).has_stopped_reading() {
+            return u64::MAX;
+        }
+        let pause = self.transports[connection.server].longest_pause_ns;
+        connection.pinged.saturating_add(pause)
+    }
+
     /// Handles a deadline of a connection that has passed.
     pub(super) fn time_out(&mut self, id: Id, cx: &mut Cx<'a>) {
         let Some(connection) = cx.connections.get_mut(id) else {
@@ -17,6 +28,9 @@ impl<'a> Wire<'a> {
         let user = connection.user;
         if self.users.user(user).phase == Phase::Connecting {
             return self.lose(id, outcome::CONNECT_TIMEOUT, cx);
+        }
+        if cx.state.now > self.ping_due(connection) {
+            return self.miss_ping(id, cx);
         }
         if connection.requests.is_empty() {
             if self.conversations.is_none() {
@@ -33,6 +47,11 @@ impl<'a> Wire<'a> {
                         _ => outcome::ANSWER_TIMEOUT,
                     };
                     self.end_operation(user, (kind, request.change), Err(outcome), now, cx);
+                    // The late answer would be taken for the next one's.
+                    let own = self.conversations.as_ref();
+                    if own.is_some_and(|own| own.has_answers_in_order(kind)) {
+                        return self.lose(id, outcome::CONNECTION_LOST, cx);
+                    }
                 }
                 RequestKind::KeepAlive => {}
                 RequestKind::Join | RequestKind::Start(_) => {
@@ -40,6 +59,23 @@ impl<'a> Wire<'a> {
                 }
                 RequestKind::Leave => return self.lose(id, outcome::LEAVE_TIMEOUT, cx),
             }
+        }
+    }
+
+    /// Gives up a server whose ping is overdue.
+    fn miss_ping(&mut self, id: Id, cx: &mut Cx<'a>) {
+        let stream = cx
+            .connections
+            .get_mut(id)
+            .and_then(|own| own.stream(Side::Main));
+        if stream.is_some_and(|stream| !stream.is_connecting) {
+            // It may be there, if it is this program that is late.
+            self.read(id, Side::Main, false, cx);
+        }
+        let now = cx.state.now;
+        let connection = cx.connections.get_mut(id);
+        if connection.is_some_and(|connection| now > self.ping_due(connection)) {
+            self.lose(id, outcome::PING_TIMEOUT, cx);
         }
     }
 

@@ -26,6 +26,7 @@ impl<'a> Wire<'a> {
                 }
             }
             Event::Opened => {
+                self.pinged(id, now, cx);
                 let auth = self.auth(id, cx);
                 self.send(id, |out| packet::write_connect(out, &auth), cx);
             }
@@ -40,9 +41,16 @@ impl<'a> Wire<'a> {
                 }
             }
             Event::Binary(bytes) => self.receive_binary(id, &bytes, now, cx),
-            Event::Ping | Event::Upgraded => {}
+            Event::Ping => self.pinged(id, now, cx),
+            Event::Upgraded => {}
             Event::Closed(Closed::Status(_)) => self.lose(id, outcome::STATUS, cx),
             Event::Closed(_) => self.lose(id, outcome::CONNECTION_LOST, cx),
+        }
+    }
+
+    fn pinged(&mut self, id: Id, now: u64, cx: &mut Cx<'a>) {
+        if let Some(connection) = cx.connections.get_mut(id) {
+            connection.pinged = now;
         }
     }
 

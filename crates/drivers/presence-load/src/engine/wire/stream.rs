@@ -46,7 +46,7 @@ impl<'a> Wire<'a> {
     }
 
     /// Reads until the kernel has nothing more.
-    fn read(&mut self, id: Id, side: Side, is_closing: bool, cx: &mut Cx<'a>) {
+    pub(super) fn read(&mut self, id: Id, side: Side, is_closing: bool, cx: &mut Cx<'a>) {
         loop {
             let Some(connection) = cx.connections.get_mut(id) else {
                 return;

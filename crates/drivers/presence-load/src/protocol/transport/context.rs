@@ -105,6 +105,8 @@ pub struct TransportContext {
     pub masks: Masks,
     /// The actions that the last calls ask for.
     pub actions: Actions,
+    /// The longest time between two pings of the server, nanoseconds, as its last handshake has it.
+    pub longest_pause_ns: u64,
     /// The message that is being written.
     pub(super) scratch: Vec<u8>,
 }
@@ -117,6 +119,7 @@ impl TransportContext {
             endpoint,
             masks: Masks::new(seed),
             actions: Actions::default(),
+            longest_pause_ns: u64::MAX,
             scratch: Vec::new(),
         }
     }

@@ -220,6 +220,7 @@ impl Polling {
     ) -> Result<Event<'a>, ProtocolError> {
         let json = packet.strip_prefix('0').ok_or(ProtocolError::Open)?;
         let open = Open::parse(json)?;
+        cx.longest_pause_ns = open.longest_pause_ns();
         self.phase = PollingPhase::Open;
         self.sid = open.sid.into_owned();
         if open.max_payload > 0 {

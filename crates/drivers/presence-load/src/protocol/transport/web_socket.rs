@@ -196,7 +196,7 @@ impl WebSocket {
         cx: &mut TransportContext,
     ) -> Result<Option<Received<'a>>, ProtocolError> {
         if !self.is_open() {
-            return self.greeting(text);
+            return self.greeting(text, cx);
         }
         let event = match EnginePacket::parse(&text)? {
             EnginePacket::Message(_) => Event::Message(behind_type(text)),
@@ -217,7 +217,11 @@ impl WebSocket {
     }
 
     /// Handles the first packet, and those after a close frame of the client; without Engine.IO all messages.
-    fn greeting<'a>(&mut self, text: Cow<'a, str>) -> Result<Option<Received<'a>>, ProtocolError> {
+    fn greeting<'a>(
+        &mut self,
+        text: Cow<'a, str>,
+        cx: &mut TransportContext,
+    ) -> Result<Option<Received<'a>>, ProtocolError> {
         if matches!(self.phase, WebSocketPhase::Closing) {
             return Ok(None);
         }
@@ -227,7 +231,7 @@ impl WebSocket {
         self.phase = WebSocketPhase::Open;
         match EnginePacket::parse(&text)? {
             EnginePacket::Open(json) => {
-                Open::parse(json)?;
+                cx.longest_pause_ns = Open::parse(json)?.longest_pause_ns();
                 Ok(Some(Received::Event(Event::Opened)))
             }
             EnginePacket::Pong("probe") => Ok(Some(Received::Probed)),

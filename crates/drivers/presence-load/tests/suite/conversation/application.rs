@@ -3,7 +3,7 @@
 //! Events: `join` (room, user), `chat message` ({user, n, …}), which is pushed to the room, `ask` (value), which the event
 //! `answer` (value) answers, and `echo`, whose acknowledgement has its arguments.
 
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::{Arc, Mutex};
 
@@ -14,11 +14,12 @@ use tungstenite::{Message, accept};
 
 use crate::support::start_server;
 
-/// The errors of messages: not answered; answered with `false`, twice, besides an unknown number, or in a binary frame; after
+/// The errors of messages: not answered; answered before the answer to the next one of its user; answered with `false`, twice, besides an unknown number, or in a binary frame; after
 /// an event that nobody waits for, or a ping; and the ends of a connection: with a close frame, a packet of Socket.IO or of
 /// Engine.IO, only in one direction, or after a packet that is none.
-const MESSAGES: [&str; 12] = [
+const MESSAGES: [&str; 13] = [
     "deaf",
+    "late",
     "refuse",
     "twice",
     "stray",
@@ -48,6 +49,12 @@ pub(super) struct Script {
     pub(super) faults: &'static [(&'static str, u64)],
     /// The state of the handshake at which it closes: `accepted`, `upgraded`, `open` or `connected`.
     pub(super) closes: Option<&'static str>,
+    /// The state of the handshake from which on it says nothing, and the first connection that meets it, counted from 1.
+    pub(super) silent: Option<(&'static str, u64)>,
+    /// The interval of its pings and the time for their answers, if it announces any others than usual.
+    pub(super) pings: Option<[u64; 2]>,
+    /// True if it sends a ping before each acknowledgement.
+    pub(super) is_pinging: bool,
     /// The answer to the connection to the namespace, if it is refused.
     pub(super) refusal: Option<&'static str>,
     /// The acknowledgement of joins; none if empty.
@@ -69,6 +76,8 @@ struct State {
     script: Script,
     /// The users of the check have the first two connections.
     connections: u64,
+    /// The answers that come late, each with its connection.
+    late: Vec<(u64, String)>,
     members: Vec<Member>,
     pushes: u64,
     messages: u64,
@@ -117,36 +126,42 @@ impl Application {
 
 fn serve(mut stream: TcpStream, state: &Mutex<State>) -> Option<()> {
     let script = state.lock().unwrap().script.clone();
-    let closes = |at| script.closes == Some(at);
-    if closes("accepted") {
-        return None;
-    }
-    stream.set_nodelay(true).ok()?;
-    let mut socket = accept(stream.try_clone().ok()?).ok()?;
-    if closes("upgraded") {
-        return None;
-    }
-    send(
-        &mut stream,
-        r#"0{"sid":"s","upgrades":[],"pingInterval":25000,"pingTimeout":20000,"maxPayload":1000000}"#,
-    );
-    if closes("open") {
-        return None;
-    }
     let connection = {
         let mut state = state.lock().unwrap();
         state.connections += 1;
         state.connections
     };
+    let mut waiting = stream.try_clone().ok()?;
+    // Ends the connection at a state, or keeps it without a word until the client closes it.
+    let mut go_on = |at| {
+        if script
+            .silent
+            .is_some_and(|(state, first)| state == at && first <= connection)
+        {
+            let _ = waiting.read_to_end(&mut Vec::new());
+            return None;
+        }
+        (script.closes != Some(at)).then_some(())
+    };
+    go_on("accepted")?;
+    stream.set_nodelay(true).ok()?;
+    let mut socket = accept(stream.try_clone().ok()?).ok()?;
+    go_on("upgraded")?;
+    let [interval, timeout] = script.pings.unwrap_or([25_000, 20_000]);
+    send(
+        &mut stream,
+        &format!(
+            r#"0{{"sid":"s","upgrades":[],"pingInterval":{interval},"pingTimeout":{timeout},"maxPayload":1000000}}"#
+        ),
+    );
+    go_on("open")?;
     while let Ok(Message::Text(text)) = socket.read() {
         if text.starts_with("40") {
             match script.refusal {
                 Some(refusal) => send(&mut stream, &format!("44{refusal}")),
                 None => send(&mut stream, r#"40{"sid":"c"}"#),
             }
-            if closes("connected") {
-                return None;
-            }
+            go_on("connected")?;
         } else if text == "3" {
             state.lock().unwrap().received.push("pong".to_owned());
         } else if let Some(event) = text.strip_prefix("42") {
@@ -170,6 +185,13 @@ impl State {
         let event: Vec<Value> = serde_json::from_str(text).ok()?;
         self.received.push(text.to_owned());
         let mut answers = stream.try_clone().ok()?;
+        let is_late = |(of, _): &mut (u64, String)| *of == connection;
+        for (_, answer) in self.late.extract_if(.., is_late) {
+            send(&mut answers, &answer);
+        }
+        if self.script.is_pinging {
+            send(&mut answers, "2");
+        }
         let mut answer = |answer: Value| {
             if !id.is_empty() {
                 send(&mut answers, &format!("43{id}{answer}"));
@@ -194,6 +216,7 @@ impl State {
                 self.messages += u64::from(connection > 2);
                 match self.fault(connection, message, &MESSAGES) {
                     Some("deaf") => {}
+                    Some("late") => self.late.push((connection, format!("43{id}[]"))),
                     Some("refuse") => answer(json!([{"ok": false}])),
                     Some("binary") => write(stream, frame(b"bytes", Data::Binary)),
                     Some("close") => write(stream, Frame::close(None)),

@@ -1,5 +1,7 @@
 //! Connections that end, and servers that begin again.
 
+use std::io::{Read as _, Write as _};
+
 use harness_testing::peer;
 use harness_testing::processes::wait_until;
 
@@ -93,10 +95,94 @@ fn a_server_that_closes_in_the_handshake_is_named() {
     }
 }
 
+/// A server that stays silent is not waited for any longer than that.
+const SOON: [&str; 2] = ["--connect-timeout", "300ms"];
+
+#[test]
+fn a_server_that_says_nothing_in_the_handshake_is_named() {
+    let plan = plan(&[FAN_OUT, JOIN, MESSAGES]);
+    for (silent, words) in [
+        ("accepted", ["within 300ms", "https:// if it uses TLS"]),
+        (
+            "upgraded",
+            ["the handshake: nothing came within 300ms", "with its path"],
+        ),
+        (
+            "open",
+            [
+                "the connection to the namespace: nothing came",
+                "driver.namespace",
+            ],
+        ),
+    ] {
+        let application = Application::start(Script {
+            silent: Some((silent, 1)),
+            ..Script::default()
+        });
+        call(&application.url(), &plan, &SOON).refused(2, &words);
+        // The connections of the check are answered.
+        let application = Application::start(Script {
+            silent: Some((silent, 3)),
+            ..Script::default()
+        });
+        let short = ["--duration", "100ms", "--set", "timeline.drain=100ms"];
+        let run = call(
+            &application.url(),
+            &plan,
+            &[SOON, [short[0], short[1]], [short[2], short[3]]].concat(),
+        )
+        .run();
+        assert_eq!(run.result.error("connect_timeout"), 6, "{silent}");
+        assert_eq!(run.result.operations("ok"), 0);
+    }
+}
+
+#[test]
+fn a_server_that_sends_no_pings_any_more_is_given_up_and_named() {
+    for is_pinging in [false, true] {
+        let script = Script {
+            pings: Some([200, 200]),
+            is_pinging,
+            ..Script::default()
+        };
+        let run = chat(script, &["--duration", "800ms"]);
+        accounted(&run, &[]);
+        let lost = run.result.count("connections_lost");
+        assert_eq!(lost == 0, is_pinging, "{}", run.stderr);
+        assert_eq!(run.result.error("ping_timeout"), lost);
+        run.result.adds_up();
+    }
+}
+
+#[test]
+fn a_late_acknowledgement_is_counted_and_ends_nothing() {
+    let application = Application::start(Script {
+        faults: &[("late", 0)],
+        ..Script::default()
+    });
+    let groups = "groups = [{ name = \"users\", clients = 6 }]";
+    let plan = plan_of(groups, &["think = \"10ms\"", FAN_OUT, JOIN, MESSAGES]);
+    let run = call(&application.url(), &plan, &["--ack-timeout", "200ms"]).run();
+    accounted(&run, &[]);
+    assert_eq!(run.result.error("answer_timeout"), 1);
+    let ok = run.result.operations("ok");
+    run.result.counts(&[
+        ("late_acks", 1),
+        ("messages", ok + 1),
+        ("duplicate_acks", 0),
+        ("connections_lost", 0),
+    ]);
+}
+
 #[test]
 fn a_url_of_another_server_or_scheme_is_named_with_its_remedy() {
     let application = Application::start(Script::default());
     let page = peer::serve_page(|_, _| ("404 Not Found", String::new()));
+    // The alert of a server of TLS about a first message that is none.
+    let secure = peer::serve(|mut stream| {
+        let _ = stream.read(&mut [0; 1_024]).ok()?;
+        stream.write_all(&[0x15, 3, 3, 0, 2, 2, 70]).ok()
+    });
     let [chat, echo] = [
         plan(&[FAN_OUT, JOIN, MESSAGES]),
         plan(&[
@@ -124,7 +210,22 @@ fn a_url_of_another_server_or_scheme_is_named_with_its_remedy() {
         (
             format!("wss://127.0.0.1:{page}"),
             &echo,
+            &["TLS", "or write ws://"],
+        ),
+        (
+            format!("https://127.0.0.1:{page}"),
+            &chat,
             &["TLS", "or write http://"],
+        ),
+        (
+            format!("ws://{secure}"),
+            &echo,
+            &["as a WebSocket server", "wss:// if it uses TLS"],
+        ),
+        (
+            format!("http://{secure}"),
+            &chat,
+            &["as a Socket.IO server", "https:// if it uses TLS"],
         ),
         (
             format!("http://127.0.0.1:{page}"),

@@ -58,7 +58,7 @@ const LOAD: [Construct; 4] = [
     ),
     (
         "attachments",
-        r#"emit = "file", data = ["{binary:1000}", { b = "{binary:base64:AAEC}" }], ack = true, expect = { pointer = "/1/b/_placeholder", is = true }"#,
+        r#"emit = "file", data = ["{binary:1000}", { b = "{binary:base64:AAEC}" }], ack = true, expect = { pointer = "/1", is = { b = "{binary:base64:AAEC}" } }"#,
     ),
 ];
 

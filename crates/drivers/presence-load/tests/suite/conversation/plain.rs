@@ -1,6 +1,7 @@
 //! Conversations on plain WebSocket.
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Mutex;
 
 use harness::launcher::Launcher;
 use harness_testing::daemons::prepared;
@@ -10,6 +11,7 @@ use null_peer::{Delays, Peer, Serving, Stall};
 use tungstenite::{Message, accept};
 
 use super::{accounted, call, plan, plan_of};
+use crate::support::start_server;
 
 /// Starts a server that answers each message with itself, as long as it is kept. Returns it and its address.
 fn echo() -> (Serving, SocketAddr) {
@@ -74,6 +76,62 @@ fn users_of_a_closed_loop_wait_for_their_answers_and_think() {
     let run = call(&url, &plan_of(groups, &conversation), &[]).run();
     let ok = run.result.operations("ok");
     assert!((6..=30).contains(&ok), "{ok}");
+}
+
+/// Answers each message with itself, but the first of the load only before the next one of its user.
+fn answer_late(stream: TcpStream, messages: &Mutex<u64>) -> Option<()> {
+    stream.set_nodelay(true).ok()?;
+    let mut socket = accept(stream).ok()?;
+    let mut late = None;
+    while let Ok(message @ Message::Text(_)) = socket.read() {
+        let number = {
+            let mut messages = messages.lock().unwrap();
+            *messages += 1;
+            *messages
+        };
+        if number == 2 {
+            late = Some(message);
+            continue;
+        }
+        for message in late.take().into_iter().chain([message]) {
+            socket.send(message).ok()?;
+        }
+    }
+    Some(())
+}
+
+#[test]
+fn a_late_answer_is_not_taken_for_the_next_one() {
+    let groups = "groups = [{ name = \"users\", clients = 6 }]";
+    let with_number =
+        r#"steps = [{ data = { id = "{id}" }, expect = { pointer = "/id", is = "{id}" } }]"#;
+    for (conversation, lost) in [
+        (&[r#"steps = [{ text = "hello", expect = {} }]"#][..], 1),
+        (&[with_number], 0),
+        (
+            &[
+                "answer_id = \"/id\"",
+                r#"steps = [{ data = { id = "{id}" }, expect = {} }]"#,
+            ],
+            0,
+        ),
+    ] {
+        let (address, _) = start_server(0, answer_late);
+        let all = [
+            &["protocol = \"websocket\"", "think = \"10ms\""],
+            conversation,
+        ]
+        .concat();
+        let plan = plan_of(groups, &all);
+        let soon = ["--ack-timeout", "200ms"];
+        let run = call(&format!("ws://{address}"), &plan, &soon).run();
+        assert_eq!(run.result.error("answer_timeout"), 1);
+        // A connection whose answers have only their order begins again.
+        run.result.counts(&[
+            ("connections_lost", lost),
+            ("messages", run.result.operations("ok") + 1),
+        ]);
+    }
 }
 
 #[test]

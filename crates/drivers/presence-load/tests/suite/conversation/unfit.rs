@@ -10,9 +10,9 @@ use super::{FAN_OUT, JOIN, MESSAGES, call, plan, plan_of};
 /// A short time for what does not come.
 const SOON: [&str; 2] = ["--ack-timeout", "500ms"];
 
-/// Starts a server of Socket.IO that acknowledges each event with an attachment that it does not send.
-fn incomplete() -> String {
-    let address = peer::serve(|stream| {
+/// Starts a server of Socket.IO that acknowledges each event with an attachment of these bytes, or one that it does not send.
+fn attaching(bytes: Option<&'static [u8]>) -> String {
+    let address = peer::serve(move |stream| {
         stream.set_nodelay(true).ok()?;
         let mut socket = accept(stream).ok()?;
         let open = r#"0{"sid":"s","upgrades":[],"pingInterval":25000,"pingTimeout":20000,"maxPayload":1000000}"#;
@@ -28,7 +28,11 @@ fn incomplete() -> String {
                     format!(r#"461-{id}[{{"_placeholder":true,"num":0}}]"#)
                 }
             };
+            let has_attachment = answer.starts_with("46");
             socket.send(Message::text(answer)).ok()?;
+            if let Some(bytes) = bytes.filter(|_| has_attachment) {
+                socket.send(Message::binary(bytes)).ok()?;
+            }
         }
         Some(())
     });
@@ -80,7 +84,14 @@ fn an_application_that_a_construct_does_not_fit_is_named_before_the_load() {
         call(&url, &plan(conversation), &SOON).refused(2, words);
     }
     let echo = plan(&[r#"steps = [{ emit = "echo", ack = true }]"#]);
-    call(&incomplete(), &echo, &SOON).refused(2, &["steps[0].ack", "without 1 of its attachments"]);
+    call(&attaching(None), &echo, &SOON)
+        .refused(2, &["steps[0].ack", "without 1 of its attachments"]);
+    let bytes = r#"expect = { pointer = "/0", is = "{binary:base64:AAEC}" }"#;
+    let bytes = plan(&[&format!(
+        r#"steps = [{{ emit = "echo", ack = true, {bytes} }}]"#
+    )]);
+    call(&attaching(Some(&[0, 1, 3])), &bytes, &SOON)
+        .refused(2, &["steps[0].expect", "AAEC", "_placeholder"]);
     let refusing = peer::serve_page(|_, _| ("401 Unauthorized", String::new()));
     let url = format!("http://127.0.0.1:{refusing}");
     call(&url, &echo, &[]).refused(2, &["401", "driver.headers", "driver.conversation.query"]);

@@ -2,7 +2,7 @@
 
 use load::slots::Id;
 
-use super::{Attached, Cx, values};
+use super::{Cx, values};
 use crate::conversation::{ServerMessage, read};
 use crate::engine::wire::Wire;
 use crate::engine::wire::requests::{Request, RequestKind};
@@ -38,11 +38,11 @@ impl<'a> Wire<'a> {
         }
         let user = cx.connections.get_mut(id).map(|connection| connection.user);
         let missing = user.zip(self.conversations.as_mut());
-        let missing = missing.and_then(|(user, own)| own.take_attachment(user));
+        let missing = missing.and_then(|(user, own)| own.take_attachment(user, bytes));
         match missing {
             None => self.users.counts.add(count::IGNORED, 1),
-            Some(Attached::Some) => {}
-            Some(Attached::All(text)) => self.receive_message(id, &text, now, cx),
+            Some(None) => {}
+            Some(Some(text)) => self.receive_message(id, &text, now, cx),
         }
     }
 
