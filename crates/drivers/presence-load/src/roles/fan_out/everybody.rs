@@ -88,7 +88,7 @@ impl Senders for AllSenders {
         0..self.part.users() as u32
     }
 
-    fn find(&self, _receiver: u32, name: &str) -> Option<(u32, u32)> {
+    fn find(&self, receiver: u32, name: &str) -> Option<(u32, u32)> {
         let found = match &self.names {
             Some(names) => names.find(name),
             None => self
@@ -97,7 +97,7 @@ impl Senders for AllSenders {
                 .user_named(name)
                 .map(|user| user as u32),
         };
-        found.map(|sender| (sender, sender))
+        found.map(|sender| (receiver, sender))
     }
 
     fn stranger(&self, _name: &str) -> Counter {
