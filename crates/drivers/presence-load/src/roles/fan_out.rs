@@ -207,12 +207,13 @@ impl<S: Senders> PushAudit<S> {
             return;
         }
         self.is_member[receiver as usize] = true;
+        let senders = self.senders.received_by(receiver);
+        let first = senders.start;
+        let before: Box<[u32]> = senders.map(|sender| self.senders.last(sender)).collect();
         let pairs: Vec<_> = self.pairs_of(receiver).collect();
         for (pair, sender) in pairs {
-            self.arrivals.begin(pair, self.senders.last(sender));
+            self.arrivals.begin(pair, before[(sender - first) as usize]);
         }
-        let senders = self.senders.received_by(receiver);
-        let before: Box<[u32]> = senders.map(|sender| self.senders.last(sender)).collect();
         if before.iter().any(|last| *last > 0) {
             self.sent_before.insert(receiver, before);
         }

@@ -262,6 +262,20 @@ mod tests {
     }
 
     #[test]
+    fn messages_that_were_sent_before_a_user_took_part_may_arrive_or_not() {
+        let [mut near, mut far] = workers(Receivers::Everybody);
+        (1..=3).for_each(|number| far.pushes.send(0, number, 100));
+        near.pushes.end(0);
+        near.receive(0, "user-2-1", &[1]);
+        near.pushes.join(0);
+        far.pushes.send(0, 4, 100);
+        near.receive(0, "user-2-1", &[3, 3, 2, 4, 4]);
+        (1..4).for_each(|user| near.receive(user, "user-2-1", &[1, 2, 3, 4]));
+        far.pushes.answer(0, 4);
+        assert_eq!(near.end(), [(count::DUPLICATED, 1)]);
+    }
+
+    #[test]
     fn messages_that_failed_at_another_worker_may_arrive_or_not() {
         let [mut near, mut far] = workers(Receivers::EverybodyElse);
         (1..=3).for_each(|number| far.pushes.send(1, number, 100));
