@@ -16,7 +16,7 @@ const UNUSED: u8 = 254;
 /// The window of the pair is in the map.
 const ELSEWHERE: u8 = 255;
 
-/// What has arrived, for each pair of sender and receiver. The pairs of a sender are one behind the other.
+/// The arrivals of each pair of sender and receiver. The pairs of a sender are one behind the other.
 #[derive(Debug)]
 pub(super) struct Arrivals {
     /// Number of receivers of each sender.
