@@ -190,7 +190,7 @@ pub trait Driver: std::fmt::Debug + Sized + Send + Sync + 'static {
         plan.schedules(share)
     }
 
-    /// Returns whether the configured driver records `series`, so that its histogram (264 KiB per tally) is allocated
+    /// Returns whether the configured driver records `series`, so that its histogram (128 KiB per tally) is allocated
     /// up front. Other series still work, but allocate on first use, inside the hot loop.
     fn uses_series(&self, _series: Series) -> bool {
         true

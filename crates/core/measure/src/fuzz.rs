@@ -1,25 +1,20 @@
 //! Fuzz targets: stored histograms and results.
 
-use std::io::{Cursor, Write as _};
+use std::io::Cursor;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use flate2::Compression;
-use flate2::write::ZlibEncoder;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Deserializer, Serializer as _, V2Serializer};
 
 use crate::result::RunResult;
-use crate::tally::{Distribution, histogram};
+use crate::tally::{Distribution, HEADER, encode_v2, histogram};
 
 /// A target: its name, and the function that takes an input.
 type Target = (&'static str, fn(&[u8]));
 
 /// The targets of this crate.
 pub const TARGETS: &[Target] = &[("histogram", stored_histogram), ("result", result)];
-
-/// The bytes before the counts of a histogram.
-const HEADER: usize = 40;
 
 /// A histogram is the same for the HdrHistogram library, and is the same after it was written again.
 pub fn stored_histogram(input: &[u8]) {
@@ -51,12 +46,7 @@ fn encoded(counts: &[u8]) -> String {
     plain.truncate(HEADER);
     plain[4..8].copy_from_slice(&(counts.len() as u32).to_be_bytes());
     plain.extend_from_slice(counts);
-    let mut encoder = ZlibEncoder::new(Vec::new(), Compression::fast());
-    let deflated = encoder.write_all(&plain).and_then(|()| encoder.finish());
-    let deflated = deflated.expect("writing to memory does not fail");
-    let length = (deflated.len() as u32).to_be_bytes();
-    let cookie = 0x1c84_9314_u32.to_be_bytes();
-    BASE64_STANDARD.encode([&cookie[..], &length, &deflated].concat())
+    encode_v2(&plain)
 }
 
 /// A result is the same after it was written again.

@@ -1,17 +1,20 @@
 //! Accumulators of a worker: histograms and counters that merge without loss.
 //!
 //! Cost on a 2-core machine: one [`Distribution::record`] takes 4 to 20 ns, depending on whether its counters are in
-//! the cache, and one count by name as much. One histogram of the common shape is 264 KiB, so a tally is kept per core, never
-//! per connection. A series allocates its histogram on the first value, which then pays for 66 pages, unless it was
-//! [preallocated](Tally::resident).
+//! the cache, and one count by name as much. One histogram takes 128 KiB for values up to 33 ms, and 8 KiB for each power of
+//! two above, up to 264 KiB; so a tally is kept per core, never per connection. A series allocates its histogram on the
+//! first value, which then pays for 32 pages, unless it was [preallocated](Tally::resident).
 
 use std::collections::BTreeMap;
+use std::io::Write as _;
 use std::sync::LazyLock;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
+use flate2::Compression;
+use flate2::write::ZlibEncoder;
 use hdrhistogram::Histogram;
-use hdrhistogram::serialization::{Serializer, V2DeflateSerializer};
+use hdrhistogram::serialization::{Serializer as _, V2Serializer};
 use serde::{Deserialize, Serialize};
 
 use crate::regression::RegressionSums;
@@ -20,8 +23,10 @@ use crate::spec::SeriesSpec;
 mod decoder;
 
 pub use decoder::Decoder;
+pub(crate) use decoder::HEADER;
 #[cfg(feature = "report")]
 pub(crate) use decoder::recorded;
+use decoder::{COMMON, DEFLATED_COOKIE};
 
 /// Counter of operations begun.
 pub const STARTED: &str = "started";
@@ -65,14 +70,35 @@ pub const HIGHEST_NS: u64 = 3_600_000_000_000;
 /// Significant decimal digits: a stored value is within 0.1 % of the recorded one.
 pub const DIGITS: u8 = 3;
 
-/// Creates an empty histogram of the only shape that Drover uses: 1 ns to 1 h at 3 digits.
+/// Largest value, in nanoseconds, that a histogram has memory for before it grows. Its 128 KiB are a mapping of their own
+/// for the system's allocator, which grows without a copy.
+const GROWS_ABOVE_NS: u64 = (1 << 25) - 1;
+
+/// Creates an empty histogram of the only shape that Drover stores: 1 ns to 1 h at 3 digits.
 pub fn histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(LOWEST_NS, HIGHEST_NS, DIGITS)
         .expect("1 ns to 1 h at 3 digits are valid bounds")
 }
 
+/// Creates an empty histogram that grows to that shape with its values.
+fn growing() -> Histogram<u64> {
+    let mut histogram = Histogram::new_with_bounds(LOWEST_NS, GROWS_ABOVE_NS, DIGITS)
+        .expect("1 ns to 33 ms at 3 digits are valid bounds");
+    histogram.auto(true);
+    histogram
+}
+
+/// Encodes the bytes of a V2 histogram as text: deflated, in base64.
+pub(crate) fn encode_v2(bytes: &[u8]) -> String {
+    let mut encoder = ZlibEncoder::new(Vec::new(), Compression::default());
+    let deflated = encoder.write_all(bytes).and_then(|()| encoder.finish());
+    let deflated = deflated.expect("writing to memory does not fail");
+    let length = (deflated.len() as u32).to_be_bytes();
+    BASE64.encode([&DEFLATED_COOKIE[..], &length, &deflated].concat())
+}
+
 /// Shared empty histogram for unallocated distributions.
-static EMPTY: LazyLock<Histogram<u64>> = LazyLock::new(histogram);
+static EMPTY: LazyLock<Histogram<u64>> = LazyLock::new(growing);
 
 /// A measured quantity: a histogram and the number of clamped values.
 #[derive(Debug, Clone, Default)]
@@ -84,7 +110,7 @@ pub struct Distribution {
 
 impl PartialEq for Distribution {
     fn eq(&self, other: &Self) -> bool {
-        self.clamped == other.clamped && self.histogram() == other.histogram()
+        self.clamped == other.clamped && self.recorded().eq(other.recorded())
     }
 }
 
@@ -111,7 +137,14 @@ impl Distribution {
         self.clamped += other.clamped;
     }
 
-    /// Returns the histogram, with values in nanoseconds.
+    /// Returns the recorded values, in nanoseconds, with their counts.
+    fn recorded(&self) -> impl Iterator<Item = (u64, u64)> {
+        let steps = self.histogram().iter_recorded();
+        steps.map(|step| (step.value_iterated_to(), step.count_at_value()))
+    }
+
+    /// Returns the histogram, with values in nanoseconds. It may have no counts above the largest value, if it was not
+    /// [decoded](Self::decode).
     pub fn histogram(&self) -> &Histogram<u64> {
         self.histogram.as_ref().unwrap_or_else(|| &EMPTY)
     }
@@ -120,7 +153,7 @@ impl Distribution {
     /// resident.
     #[inline]
     fn get_or_init(&mut self) -> &mut Histogram<u64> {
-        self.histogram.get_or_insert_with(histogram)
+        self.histogram.get_or_insert_with(growing)
     }
 
     /// Returns the number of values outside 1 ns to 1 h.
@@ -157,10 +190,12 @@ impl Distribution {
     #[inline]
     pub fn encode(&self) -> String {
         let mut bytes = Vec::new();
-        V2DeflateSerializer::new()
+        V2Serializer::new()
             .serialize(self.histogram(), &mut bytes)
             .expect("writing to memory does not fail");
-        BASE64.encode(bytes)
+        // The counts are the same in any shape, and the shape is the common one.
+        bytes[8..HEADER].copy_from_slice(&COMMON[8..]);
+        encode_v2(&bytes)
     }
 
     /// Decodes the output of [`encode`](Self::encode).
@@ -168,7 +203,10 @@ impl Distribution {
     /// # Errors
     /// The text is not base64, or not a V2 histogram of the common shape.
     pub fn decode(text: &str, clamped: u64) -> Result<Self, DecodeError> {
-        let mut distribution = Self::default();
+        let mut distribution = Self {
+            histogram: Some(histogram()),
+            clamped: 0,
+        };
         Decoder::new().add(text, clamped, &mut distribution)?;
         Ok(distribution)
     }
@@ -252,7 +290,7 @@ impl Tally {
     }
 
     /// Creates an empty tally with preallocated memory for the lag and the series that are `recorded`, so that
-    /// recording their values neither allocates nor faults a page in. The other series accept values too.
+    /// recording their values up to 33 ms neither allocates nor faults a page in. The other series accept values too.
     pub fn resident(specs: &'static [SeriesSpec], recorded: impl Fn(Series) -> bool) -> Self {
         let mut tally = Self::new(specs);
         for (index, values) in tally.series.iter_mut().enumerate() {

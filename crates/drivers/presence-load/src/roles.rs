@@ -31,7 +31,7 @@ pub use audit::AuditedRoom;
 use churn::Churn;
 pub use fan_out::ChatRoom;
 use fan_out::Pushes;
-pub(crate) use fan_out::{BYTES_PER_PAIR, Everybody, SenderNames};
+pub(crate) use fan_out::{Everybody, SenderNames};
 pub(crate) use memberships::{ConnectionEnd, JoinAnswer};
 use pace::ClosedLoop;
 use population::{Behaviour, Part, Population};

@@ -9,12 +9,11 @@ use measure::units;
 
 use crate::conversation::Conversation;
 use crate::protocol::transport::Kind;
-use crate::roles::BYTES_PER_PAIR;
 use crate::settings::{Mode, Protocol, Settings, Timer, is_closed};
 
 /// Maximum number of users.
 const MAX_USERS: u64 = 10_000_000;
-/// Maximum number of pairs of receiver and sender: the audit keeps 8 bytes for each, or 12 in a conversation.
+/// Maximum number of pairs of receiver and sender: the audit keeps 10 bytes for each, or one in a conversation.
 const MAX_PAIRS: u64 = 500_000_000;
 /// Maximum timeout: the largest value of a histogram.
 const MAX_TIMEOUT: Duration = Duration::from_secs(3600);
@@ -194,7 +193,7 @@ impl Settings {
             && pairs > MAX_PAIRS
         {
             let problem = format!(
-                "has {} pairs of sender and receiver with {users} users, {BYTES_PER_PAIR} bytes each, and at most {} can be audited: lower driver.rooms or driver.users_per_room",
+                "has {} pairs of sender and receiver with {users} users, and at most {} can be audited: lower driver.rooms or driver.users_per_room",
                 units::count(pairs),
                 units::count(MAX_PAIRS)
             );

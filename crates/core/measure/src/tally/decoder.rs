@@ -13,9 +13,9 @@ use hdrhistogram::serialization::{Serializer as _, V2Serializer};
 use super::{BASE64, DIGITS, DecodeError, Distribution, HIGHEST_NS, histogram};
 
 /// First four bytes of a deflated V2 histogram; the length of the rest follows.
-const DEFLATED_COOKIE: [u8; 4] = (0x1c84_9304_u32 | 0x10).to_be_bytes();
+pub(super) const DEFLATED_COOKIE: [u8; 4] = (0x1c84_9304_u32 | 0x10).to_be_bytes();
 /// Number of bytes before the counts.
-const HEADER: usize = 40;
+pub(crate) const HEADER: usize = 40;
 /// Maximum number of bytes of one count.
 const LONGEST_COUNT: usize = 9;
 /// Binary logarithm of the number of counts per power of two: 1,024 counts are the fewest that keep 3 digits.
@@ -25,7 +25,7 @@ const COUNTS_LOG2: u32 = (2 * 10_u64.pow(DIGITS as u32)).next_power_of_two().ilo
 const COUNTS: usize = ((HIGHEST_NS.ilog2() - COUNTS_LOG2 + 2) as usize) << COUNTS_LOG2;
 
 /// The header of every histogram of the common shape: a cookie, the length of the counts, and the shape.
-static COMMON: LazyLock<Vec<u8>> = LazyLock::new(|| {
+pub(super) static COMMON: LazyLock<Vec<u8>> = LazyLock::new(|| {
     let mut empty = Vec::new();
     let mut serializer = V2Serializer::new();
     let written = serializer.serialize(&histogram(), &mut empty);

@@ -1,14 +1,14 @@
 //! Finds every push of a conversation that was lost, duplicated, reordered or misdirected, by arithmetic.
 //!
 //! The messages of a user are numbered, and a push names its sender and the number. For each receiver and each of its
-//! senders there are three words: a [`Window`] of the numbers that arrived, and the number behind which the receiver must
-//! get all. Its senders are the users of its room, or all of the run. A message that was answered must reach each
-//! receiver; one that failed may.
+//! senders there is a byte, which says what has arrived ([`Arrivals`]). Its senders are the users of its room, or all of
+//! the run. A message that was answered must reach each receiver; one that failed may.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 use std::sync::Arc;
 
+mod arrivals;
 mod everybody;
 mod names;
 mod room;
@@ -16,12 +16,13 @@ mod senders;
 
 use measure::counters::{Counter, Counters};
 
-use super::audit::{Arrival, Window};
+use super::audit::Arrival;
 use super::population::Part;
 use super::user::User;
 use crate::outcome::count;
 use crate::settings::Receivers;
 
+use arrivals::Arrivals;
 use everybody::AllSenders;
 pub(crate) use everybody::Everybody;
 pub(crate) use names::SenderNames;
@@ -58,42 +59,30 @@ pub(crate) struct PushAudit<S> {
     /// The users that must receive a push; `None` if no rule says so.
     to: Option<Receivers>,
     senders: S,
-    /// Number of senders of each receiver.
-    width: usize,
-    /// For each receiver, one for each of its senders.
-    pairs: Vec<Pair>,
+    arrivals: Arrivals,
     /// For each user, whether it has begun to take part.
     is_member: Vec<bool>,
+    /// The last number of each sender before a receiver took part, if any had sent.
+    sent_before: HashMap<u32, Box<[u32]>>,
     /// Sender and number of the messages that failed: their pushes may arrive, or not.
     excused: HashSet<(u32, u32)>,
     has_finished: bool,
     counts: Rc<Counters>,
 }
 
-/// A sender as one receiver sees it.
-#[derive(Debug, Clone, Copy)]
-struct Pair {
-    window: Window,
-    /// The last number before the receiver took part.
-    base: u32,
-}
-
 impl FanOut {
     pub(crate) fn new(part: Part, to: Option<Receivers>, counts: &Rc<Counters>) -> Self {
         let senders = RoomSenders::new(part, to.is_some());
-        let width = part.population.users_per_room;
-        Self::with_senders(part, to, (senders, width), counts)
+        Self::with_senders(part, to, (senders, part.users()), counts)
     }
 
     /// Returns the memory for a user in a room of this size, besides the starts of its messages.
     #[cfg(test)]
     pub(crate) const fn bytes_per_user(users_per_room: usize) -> usize {
-        size_of::<bool>() + size_of::<senders::Sent>() + users_per_room * BYTES_PER_PAIR
+        let own = size_of::<bool>() + size_of::<senders::Sent>() + size_of::<u32>();
+        own + users_per_room * size_of::<u8>()
     }
 }
-
-/// Size of what is kept for each pair of receiver and sender.
-pub(crate) const BYTES_PER_PAIR: usize = size_of::<Pair>();
 
 impl Pushes {
     /// Creates the audit of a worker's part. `everybody` are the senders that all users have, and `names` their names, if
@@ -113,8 +102,8 @@ impl Pushes {
             }
             Some(everybody) => {
                 let senders = AllSenders::new(part, Arc::clone(everybody), names);
-                let width = part.population.users();
-                Self::OfAll(PushAudit::with_senders(part, to, (senders, width), counts))
+                let count = part.population.users();
+                Self::OfAll(PushAudit::with_senders(part, to, (senders, count), counts))
             }
         }
     }
@@ -163,36 +152,31 @@ impl<S: Senders> PushAudit<S> {
     fn with_senders(
         part: Part,
         to: Option<Receivers>,
-        (senders, width): (S, u64),
+        (senders, count): (S, u64),
         counts: &Rc<Counters>,
     ) -> Self {
         let users = to.map_or(0, |_| part.users() as usize);
-        let pair = Pair {
-            window: Window::after(0),
-            base: 0,
-        };
+        let count = to.map_or(0, |_| count as usize);
+        let width = senders.receivers(0).len();
         Self {
             part,
             to,
             senders,
-            width: width as usize,
-            pairs: vec![pair; users * width as usize],
+            arrivals: Arrivals::new(count, width),
             is_member: vec![false; users],
+            sent_before: HashMap::new(),
             excused: HashSet::new(),
             has_finished: false,
             counts: Rc::clone(counts),
         }
     }
 
-    /// Returns what a receiver has got of a sender.
-    fn pair(&mut self, receiver: u32, sender: u32) -> &mut Pair {
-        let first = self.senders.received_by(receiver).start;
-        &mut self.pairs[receiver as usize * self.width + (sender - first) as usize]
-    }
-
-    /// Returns the senders of a receiver, each with the index of the pair.
-    fn pairs_of(&self, receiver: u32) -> impl Iterator<Item = (usize, u32)> + use<S> {
-        (receiver as usize * self.width..).zip(self.senders.received_by(receiver))
+    /// Returns the senders that a receiver must hear, each with the index of the pair.
+    fn pairs_of(&self, receiver: u32) -> impl Iterator<Item = (usize, u32)> {
+        let senders = self.senders.received_by(receiver);
+        let slot = receiver - self.senders.receivers(senders.start).start;
+        let senders = senders.filter(move |sender| self.is_for(receiver, *sender));
+        senders.map(move |sender| (self.arrivals.pair(sender, slot), sender))
     }
 
     /// Returns true if a receiver must get what one of its senders sends.
@@ -223,18 +207,27 @@ impl<S: Senders> PushAudit<S> {
             return;
         }
         self.is_member[receiver as usize] = true;
-        for (pair, sender) in self.pairs_of(receiver) {
-            let last = self.senders.last(sender);
-            self.pairs[pair] = Pair {
-                window: Window::after(last),
-                base: last,
-            };
+        let senders = self.senders.received_by(receiver);
+        let first = senders.start;
+        let before: Box<[u32]> = senders.map(|sender| self.senders.last(sender)).collect();
+        let pairs: Vec<_> = self.pairs_of(receiver).collect();
+        for (pair, sender) in pairs {
+            self.arrivals.begin(pair, before[(sender - first) as usize]);
+        }
+        if before.iter().any(|last| *last > 0) {
+            self.sent_before.insert(receiver, before);
         }
     }
 
     fn end(&mut self, receiver: u32) {
-        if let Some(is_member) = self.is_member.get_mut(receiver as usize) {
-            *is_member = false;
+        let Some(is_member) = self.is_member.get_mut(receiver as usize) else {
+            return;
+        };
+        if std::mem::replace(is_member, false) {
+            let pairs: Vec<_> = self.pairs_of(receiver).collect();
+            for (pair, _) in pairs {
+                self.arrivals.end(pair);
+            }
         }
     }
 
@@ -249,10 +242,10 @@ impl<S: Senders> PushAudit<S> {
 
     fn note_excused(&mut self, sender: u32, number: u32) {
         self.excused.insert((sender, number));
-        for receiver in self.senders.receivers(sender) {
-            let pair = self.pair(receiver, sender);
-            if number > pair.base && number < pair.window.last {
-                pair.window.arrive(number);
+        for slot in 0..self.senders.receivers(sender).len() as u32 {
+            let pair = self.arrivals.pair(sender, slot);
+            if number < self.arrivals.window(pair).last {
+                self.arrivals.arrive(pair, number);
             }
         }
     }
@@ -276,7 +269,7 @@ impl<S: Senders> PushAudit<S> {
         if self.has_finished {
             return None;
         }
-        let Some((member, sender)) = self.senders.find(receiver, name) else {
+        let Some((slot, sender)) = self.senders.find(receiver, name) else {
             self.counts.add(self.senders.stranger(name), 1);
             return None;
         };
@@ -285,47 +278,60 @@ impl<S: Senders> PushAudit<S> {
             return None;
         };
         let number = number as u32;
+        let pair = self.arrivals.pair(sender, slot);
+        self.take_excused();
+        let is_expected =
+            self.excused.is_empty() && self.arrivals.arrive_next(sender, pair, number);
+        let is_new = is_expected || self.arrive(receiver, (sender, number), pair);
+        is_new.then_some(age)
+    }
+
+    /// Counts what is wrong with a push that may not be the next one of its sender. Returns true if it is new.
+    fn arrive(&mut self, receiver: u32, (sender, number): (u32, u32), pair: usize) -> bool {
         if !self.is_for(receiver, sender) {
             self.counts.add(count::WRONG_ROOM, 1);
-            return None;
+            return false;
         }
-        let pair = receiver as usize * self.width + member as usize;
-        // What was sent before the receiver took part may arrive, or not.
-        if !self.is_member[receiver as usize] || number <= self.pairs[pair].base {
-            return Some(age);
+        if !self.is_member[receiver as usize] || self.excused.contains(&(sender, number)) {
+            return true;
         }
-        self.take_excused();
-        if !self.excused.is_empty() {
-            if self.excused.contains(&(sender, number)) {
-                return Some(age);
-            }
-            self.skip_excused(receiver, sender, number);
-        }
-        match self.pairs[pair].window.arrive(number) {
+        self.skip_excused(pair, sender, number);
+        match self.arrivals.arrive(pair, number) {
             Arrival::Later { lost: 0 } => {}
             Arrival::Later { lost } => self.counts.add(count::LOST, lost.into()),
             Arrival::Late => self.counts.add(count::REORDERED, 1),
+            // What was sent before the receiver took part may arrive, or not.
+            Arrival::Again if self.is_before(receiver, sender, number) => {}
             Arrival::Again => {
                 self.counts.add(count::DUPLICATED, 1);
-                return None;
+                return false;
             }
         }
-        Some(age)
+        true
+    }
+
+    /// Returns true if a message was sent before a receiver took part.
+    fn is_before(&self, receiver: u32, sender: u32, number: u32) -> bool {
+        let first = self.senders.received_by(receiver).start;
+        let before = self.sent_before.get(&receiver);
+        before.is_some_and(|before| number <= before[(sender - first) as usize])
     }
 
     /// Counts the failed messages before a number as arrived.
-    fn skip_excused(&mut self, receiver: u32, sender: u32, number: u32) {
-        let last = self.pair(receiver, sender).window.last;
-        for skipped in last + 1..number {
+    fn skip_excused(&mut self, pair: usize, sender: u32, number: u32) {
+        if self.excused.is_empty() {
+            return;
+        }
+        for skipped in self.arrivals.window(pair).last + 1..number {
             if self.excused.contains(&(sender, skipped)) {
-                self.pair(receiver, sender).window.arrive(skipped);
+                self.arrivals.arrive(pair, skipped);
             }
         }
     }
 
     /// Returns the messages of a sender that were answered and that the receiver of a pair should still see.
     fn unseen(&self, pair: usize, sender: u32, users: &[User]) -> u64 {
-        let last = self.pairs[pair].window.last;
+        let last = self.arrivals.window(pair).last;
         let unseen = last + 1..=self.senders.answered(sender, users);
         let unseen = unseen.filter(|number| !self.excused.contains(&(sender, *number)));
         unseen.count() as u64
@@ -350,9 +356,9 @@ impl<S: Senders> PushAudit<S> {
         let size = self.part.population.users_per_room as u32;
         (room * size..(room + 1) * size).all(|receiver| {
             !self.is_counted(receiver, users)
-                || self.pairs_of(receiver).all(|(pair, sender)| {
-                    !self.is_for(receiver, sender) || self.unseen(pair, sender, users) == 0
-                })
+                || self
+                    .pairs_of(receiver)
+                    .all(|(pair, sender)| self.unseen(pair, sender, users) == 0)
         })
     }
 
@@ -360,7 +366,7 @@ impl<S: Senders> PushAudit<S> {
         self.take_excused();
         if self.to.is_some() && self.is_member[receiver as usize] && !self.has_finished {
             let missing = self.pairs_of(receiver).map(|(pair, _)| {
-                let missing = self.pairs[pair].window.missing();
+                let missing = self.arrivals.window(pair).missing();
                 u64::from(missing)
             });
             let missing: u64 = missing.sum();
@@ -376,11 +382,9 @@ impl<S: Senders> PushAudit<S> {
                 continue;
             }
             for (pair, sender) in self.pairs_of(receiver) {
-                if self.is_for(receiver, sender) {
-                    let unseen = self.unseen(pair, sender, users);
-                    let missing = self.pairs[pair].window.missing();
-                    self.counts.add(count::LOST, unseen + u64::from(missing));
-                }
+                let unseen = self.unseen(pair, sender, users);
+                let missing = self.arrivals.window(pair).missing();
+                self.counts.add(count::LOST, unseen + u64::from(missing));
             }
         }
         self.has_finished = true;

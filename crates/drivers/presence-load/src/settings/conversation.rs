@@ -154,7 +154,7 @@ pub struct FanOut {
     pub to: Receivers,
 }
 
-/// The users that must receive a pushed event. What is compared takes 12 bytes for each pair of sender and receiver.
+/// The users that must receive a pushed event. What is compared takes a byte for each pair of sender and receiver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Receivers {

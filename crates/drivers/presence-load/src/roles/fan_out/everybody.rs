@@ -88,7 +88,7 @@ impl Senders for AllSenders {
         0..self.part.users() as u32
     }
 
-    fn find(&self, _receiver: u32, name: &str) -> Option<(u32, u32)> {
+    fn find(&self, receiver: u32, name: &str) -> Option<(u32, u32)> {
         let found = match &self.names {
             Some(names) => names.find(name),
             None => self
@@ -97,7 +97,7 @@ impl Senders for AllSenders {
                 .user_named(name)
                 .map(|user| user as u32),
         };
-        found.map(|sender| (sender, sender))
+        found.map(|sender| (receiver, sender))
     }
 
     fn stranger(&self, _name: &str) -> Counter {
@@ -259,6 +259,20 @@ mod tests {
         ];
         assert_eq!(near.end(), wrong);
         assert_eq!(far.end(), []);
+    }
+
+    #[test]
+    fn messages_that_were_sent_before_a_user_took_part_may_arrive_or_not() {
+        let [mut near, mut far] = workers(Receivers::Everybody);
+        (1..=3).for_each(|number| far.pushes.send(0, number, 100));
+        near.pushes.end(0);
+        near.receive(0, "user-2-1", &[1]);
+        near.pushes.join(0);
+        far.pushes.send(0, 4, 100);
+        near.receive(0, "user-2-1", &[3, 3, 2, 4, 4]);
+        (1..4).for_each(|user| near.receive(user, "user-2-1", &[1, 2, 3, 4]));
+        far.pushes.answer(0, 4);
+        assert_eq!(near.end(), [(count::DUPLICATED, 1)]);
     }
 
     #[test]

@@ -26,7 +26,8 @@ pub(crate) trait Senders: Debug {
     /// Returns the users of the worker that receive the pushes of a sender.
     fn receivers(&self, sender: u32) -> Range<u32>;
 
-    /// Finds the sender with this name among the senders of a receiver. Returns its index among them, and the sender.
+    /// Finds the sender with this name among the senders of a receiver. Returns the index of the receiver among the
+    /// sender's receivers, and the sender.
     fn find(&self, receiver: u32, name: &str) -> Option<(u32, u32)>;
 
     /// Returns the counter of pushes by somebody with this name, who is not among the senders of a receiver.
@@ -125,15 +126,11 @@ impl RoomSenders {
     #[cold]
     fn find_named(&self, names: &SenderNames, receiver: u32, name: &str) -> Option<(u32, u32)> {
         let index = names.find(name)?;
-        let first = self.part.index_of(receiver - self.part.member_of(receiver));
+        let slot = self.part.member_of(receiver);
+        let first = self.part.index_of(receiver - slot);
         let member = u64::from(index).checked_sub(first)?;
         let is_member = member < self.part.population.users_per_room;
-        is_member.then(|| {
-            (
-                member as u32,
-                self.received_by(receiver).start + member as u32,
-            )
-        })
+        is_member.then_some((slot, receiver - slot + member as u32))
     }
 }
 
@@ -157,7 +154,8 @@ impl Senders for RoomSenders {
         }
         let room = self.part.room_of(receiver);
         let member = self.part.member_named(room, name)?;
-        Some((member, self.room(room).start + member))
+        let first = self.room(room).start;
+        Some((receiver - first, first + member))
     }
 
     #[cold]

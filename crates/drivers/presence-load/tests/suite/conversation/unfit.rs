@@ -188,8 +188,10 @@ fn a_construct_that_can_not_be_followed_is_named_with_its_remedy() {
         &[&rule(r#"to = "everybody""#), message],
     );
     let users = ["--rooms", "10000"];
-    call("http://127.0.0.1:9", &many, &users)
-        .refused(2, &["fan_out.to", "900,000,000 pairs", "12 bytes each"]);
+    call("http://127.0.0.1:9", &many, &users).refused(
+        2,
+        &["fan_out.to", "900,000,000 pairs", "at most 500,000,000"],
+    );
     let divided = ["--processes", "2"];
     call("http://127.0.0.1:9", &many, &divided).refused(2, &["fan_out.to", "in one program"]);
     let auth = ["--auth", r#"{"token":"{{token}}"}"#];
