@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
 
 use crate::watch;
 use nix::sys::time::TimeSpec;
@@ -22,7 +23,7 @@ pub fn now() -> u64 {
     time.tv_sec().unsigned_abs() * NANOS_PER_SECOND + time.tv_nsec().unsigned_abs()
 }
 
-/// A one-shot timer at an absolute time.
+/// A one-shot timer.
 ///
 /// It is a timerfd because Tokio's own timers count whole milliseconds and are late by most of one; this one is late by
 /// some tens of microseconds. It is set once, while a timer of Tokio gives a timeout to each wait of the runtime, which
@@ -61,13 +62,9 @@ impl Timer {
             return Ok(());
         }
         // Zero would disarm the timer instead of firing at once.
-        let at = at.max(1);
-        let seconds = i64::try_from(at / NANOS_PER_SECOND).unwrap_or(i64::MAX);
-        let nanos = i64::try_from(at % NANOS_PER_SECOND).unwrap_or(0);
-        self.timer.set(
-            Expiration::OneShot(TimeSpec::new(seconds, nanos)),
-            TimerSetTimeFlags::TFD_TIMER_ABSTIME,
-        )?;
+        let wait = Duration::from_nanos(at.saturating_sub(now()).max(1));
+        let wait = Expiration::OneShot(TimeSpec::from_duration(wait));
+        self.timer.set(wait, TimerSetTimeFlags::empty())?;
         self.armed = Some(at);
         Ok(())
     }

