@@ -154,7 +154,8 @@ fn a_late_acknowledgement_is_counted_and_ends_nothing() {
     });
     let groups = "groups = [{ name = \"users\", clients = 6 }]";
     let plan = plan_of(groups, &["think = \"10ms\"", FAN_OUT, JOIN, MESSAGES]);
-    let run = call(&application.url(), &plan, &["--ack-timeout", "500ms"]).run();
+    let soon = ["--ack-timeout", "300ms", "--duration", "1s"];
+    let run = call(&application.url(), &plan, &soon).run();
     accounted(&run, &[]);
     let late = run.result.error("answer_timeout");
     assert!(late > 0 && run.result.count("late_acks") > 0, "{late}");

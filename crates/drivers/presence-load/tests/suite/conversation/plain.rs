@@ -123,7 +123,7 @@ fn a_late_answer_is_not_taken_for_the_next_one() {
         ]
         .concat();
         let plan = plan_of(groups, &all);
-        let soon = ["--ack-timeout", "500ms"];
+        let soon = ["--ack-timeout", "300ms", "--duration", "1s"];
         let run = call(&format!("ws://{address}"), &plan, &soon).run();
         let late = run.result.error("answer_timeout");
         assert!(late > 0);
