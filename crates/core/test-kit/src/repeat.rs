@@ -8,7 +8,7 @@ use crate::test_name;
 const SCALE: &str = "DROVER_SCALE";
 /// The variable with the seed.
 const SEED: &str = "DROVER_SEED";
-/// The scale of each change. A full run finds what is rare, and every change draws other numbers.
+/// The scale of each change. A full run finds what is rare.
 const DEFAULT_SCALE: f64 = 0.05;
 
 /// Returns how often a test repeats itself: `full` times at scale 1, and at least once.

@@ -61,6 +61,8 @@ pub(super) struct Channel {
     pub(super) consumers: BTreeMap<String, (Queue, bool)>,
     last_tag: u64,
     pub(super) held: BTreeMap<u64, (Queue, u32)>,
+    /// [`Ask::SettleAll`] was sent: it may settle deliveries that the client has not received yet.
+    pub(super) settles_all: bool,
     /// Messages of `Queue::Kept` that were settled, and that were published, in order. Those before `certain` and
     /// `stored` are dealt with.
     pub(super) settled: Vec<u32>,
@@ -289,6 +291,9 @@ impl Channel {
                 }
                 if !no_ack {
                     self.held.insert(tag, (queue, number));
+                    if self.settles_all && queue == Queue::Kept {
+                        ledger.settled.insert(number);
+                    }
                 } else if queue == Queue::Kept && !ledger.found.insert(number) {
                     return Err(format!("twice: message {number} at the end"));
                 }

@@ -166,6 +166,7 @@ impl<S: Read + Write> Peer<S> {
         let channel = self.channel(number);
         match ask {
             Ask::Close => channel.is_closing = true,
+            Ask::SettleAll => channel.settles_all = true,
             Ask::SelectConfirms if channel.mode == Mode::Plain => channel.mode = Mode::Confirm,
             Ask::SelectTx if channel.mode == Mode::Plain => channel.mode = Mode::Tx,
             _ => {}
