@@ -75,10 +75,10 @@ impl Queue {
         Ok(())
     }
 
-    /// Removes the next group: all requests, or as many as are allowed together.
-    pub fn take_group(&mut self) -> Group {
+    /// Removes the next group: at most this many requests, and as many as are allowed together.
+    pub fn take_group(&mut self, requests: usize) -> Group {
         let mut group = Group::default();
-        if !self.extend(&mut group, GROUP_REQUESTS)
+        if !self.extend(&mut group, requests)
             && let Some(long) = self.jobs.pop_front()
         {
             self.bytes -= long.bytes;
@@ -172,7 +172,7 @@ mod tests {
         let mut sizes = Vec::new();
         let mut next = 0;
         while !queue.is_empty() {
-            let group = queue.take_group();
+            let group = queue.take_group(usize::MAX);
             for job in &group.jobs {
                 assert_eq!(job.connection, next, "the order of arrival is kept");
                 next += 1;
@@ -181,7 +181,7 @@ mod tests {
         }
         assert_eq!(sizes, [GROUP_REQUESTS, 1_500 - GROUP_REQUESTS, 1, 1]);
         assert_eq!(queue.bytes, 0);
-        assert!(queue.take_group().jobs.is_empty());
+        assert!(queue.take_group(usize::MAX).jobs.is_empty());
     }
 
     #[test]
@@ -190,8 +190,9 @@ mod tests {
         for bytes in [10, 10, LONG_BYTES + 1, 10, LONG_BYTES] {
             queue.push(job(0, bytes)).unwrap();
         }
-        let sizes =
-            std::iter::from_fn(|| Some(queue.take_group().jobs.len()).filter(|size| *size > 0));
+        let sizes = std::iter::from_fn(|| {
+            Some(queue.take_group(usize::MAX).jobs.len()).filter(|size| *size > 0)
+        });
         assert_eq!(sizes.collect::<Vec<_>>(), [2, 1, 2]);
     }
 
@@ -201,14 +202,15 @@ mod tests {
         for bytes in [10, 10, 10, LONG_BYTES + 1, 10] {
             queue.push(job(0, bytes)).unwrap();
         }
-        let mut group = Group::default();
+        let mut group = queue.take_group(1);
+        assert_eq!(group.jobs.len(), 1);
         for (requests, is_extended, length) in
             [(2, true, 2), (2, false, 2), (10, true, 3), (10, false, 3)]
         {
             assert_eq!(queue.extend(&mut group, requests), is_extended);
             assert_eq!(group.jobs.len(), length);
         }
-        let mut long = queue.take_group();
+        let mut long = queue.take_group(usize::MAX);
         assert!(!queue.extend(&mut long, 10));
         assert_eq!((long.jobs.len(), queue.len(), queue.bytes), (1, 1, 10));
     }
@@ -231,13 +233,13 @@ mod tests {
         }
         queue.push(job(5, 10)).unwrap();
         let connections = |jobs: &[Job]| jobs.iter().map(|job| job.connection).collect::<Vec<_>>();
-        let group = queue.take_group();
+        let group = queue.take_group(usize::MAX);
         assert!(queue.put_back(group, 99).is_empty());
-        let group = queue.take_group();
+        let group = queue.take_group(usize::MAX);
         assert_eq!(connections(&queue.put_back(group, 100)), [2, 4]);
-        assert_eq!(connections(&queue.take_group().jobs), [1, 1]);
-        assert_eq!(connections(&queue.take_group().jobs), [3]);
-        let group = queue.take_group();
+        assert_eq!(connections(&queue.take_group(usize::MAX).jobs), [1, 1]);
+        assert_eq!(connections(&queue.take_group(usize::MAX).jobs), [3]);
+        let group = queue.take_group(usize::MAX);
         assert_eq!(connections(&group.jobs), [5]);
         let late = queue.put_back(group, 99 + DEFAULT_WAIT_MS);
         assert_eq!(connections(&late), [5], "it had no deadline");

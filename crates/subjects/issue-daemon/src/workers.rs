@@ -232,7 +232,7 @@ impl Workers {
 #[cfg(test)]
 impl Pending {
     pub(crate) fn take_group(&mut self) -> Group {
-        self.writes.lock().queue.take_group()
+        self.writes.lock().queue.take_group(usize::MAX)
     }
 
     pub(crate) fn take_read(&mut self) -> Option<(u64, ReadWork)> {
@@ -279,12 +279,12 @@ impl WriteQueue {
         }
     }
 
-    /// Waits for requests. Returns none at the end.
-    fn next_group(&self) -> Option<Group> {
+    /// Waits for requests, and returns up to this many. Returns none at the end.
+    fn next_group(&self, requests: usize) -> Option<Group> {
         let mut waiting = self.lock();
         loop {
             if !waiting.queue.is_empty() {
-                return Some(waiting.queue.take_group());
+                return Some(waiting.queue.take_group(requests));
             }
             if waiting.is_closed {
                 return None;
@@ -313,17 +313,15 @@ struct Writing {
 }
 
 impl Writing {
-    /// Stores group after group. A group may grow to the number of clients that were answered or waited at the end of
-    /// the last one, as these send their next requests in a moment. Otherwise two halves of them take turns, and each
-    /// sync serves one.
+    /// Stores group after group. A group may grow to the limit that the last one has left.
     fn run(mut self) {
-        let (mut clients, mut wait) = (0, Duration::ZERO);
-        while let Some(mut group) = self.queue.next_group() {
+        let (mut limit, mut wait) = (usize::MAX, Duration::ZERO);
+        while let Some(mut group) = self.queue.next_group(limit) {
             let began = Instant::now();
             let mut committing = began;
             let queue = Arc::clone(&self.queue);
             let committed = self.commit(&mut group, |group| {
-                let is_extended = queue.extend(group, clients, began + wait);
+                let is_extended = queue.extend(group, limit, began + wait);
                 committing = Instant::now();
                 is_extended
             });
@@ -334,7 +332,9 @@ impl Writing {
                     if commit >= SLOW_COMMIT {
                         wait = LONGEST_WAIT.min(commit / WAITING_PART);
                     }
-                    clients = group.jobs.len() + self.queue.lock().queue.len();
+                    let clients = group.jobs.len() + self.queue.lock().queue.len();
+                    let performed = (committing - began) / group.jobs.len() as u32;
+                    limit = group_limit(clients, performed, commit);
                     let counts = &self.context.counts;
                     add(&counts.commit_ns, began.elapsed().as_nanos() as u64);
                     add(&counts.groups, 1);
@@ -391,6 +391,16 @@ impl Writing {
             shared.clone_from(self.committer.health());
         }
     }
+}
+
+/// Returns the requests of the next group, after one that took these times for each request and for its commit. The
+/// clients are those that were answered or waited then, as these send their next requests in a moment.
+///
+/// While one half of them is performed and committed, the other half's answers are sent, and its requests arrive. That
+/// pays unless a commit takes longer than to perform the requests of all: a group of all clients needs half of the syncs.
+fn group_limit(clients: usize, performed: Duration, commit: Duration) -> usize {
+    let takes_turns = commit < SLOW_COMMIT && commit < performed * clients as u32;
+    clients.div_ceil(1 + usize::from(takes_turns))
 }
 
 struct Reading {
@@ -481,6 +491,17 @@ mod tests {
             !pending.writes.extend(&mut group, 3, later),
             "it is the end"
         );
+    }
+
+    #[test]
+    fn halves_of_the_clients_take_turns_if_a_commit_is_shorter_than_their_requests() {
+        let limit = |clients, commit_us| {
+            let performed = Duration::from_micros(10);
+            group_limit(clients, performed, Duration::from_micros(commit_us))
+        };
+        assert_eq!((limit(64, 400), limit(65, 400), limit(1, 5)), (32, 33, 1));
+        assert_eq!((limit(8, 200), limit(64, 640)), (8, 64));
+        assert_eq!(limit(500, 1_000), 500, "the disk is slow");
     }
 
     #[test]

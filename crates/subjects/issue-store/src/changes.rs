@@ -207,6 +207,7 @@ impl<'a> Changes<'a> {
             ..Patch::default()
         };
         Fields::new(&patch, Some(Status::InProgress), self.now).store(self.connection, num)?;
+        self.note_status(num, issue.status, Status::InProgress)?;
         self.event(num, actor, "claimed", assignee)?;
         issue_of(self.connection, num)
     }
@@ -285,6 +286,7 @@ impl<'a> Changes<'a> {
             self.remove_dependency(actor, &dependent.id, id, Some(dependent.kind))?;
         }
         self.unlink(num, None, None)?;
+        self.count(self.status(num)?, -1)?;
         for statement in [
             "DELETE FROM labels WHERE issue = ?",
             "DELETE FROM comments WHERE issue = ?",
@@ -409,7 +411,21 @@ impl<'a> Changes<'a> {
                 ])
             })
             .doing("creating an issue")?;
-        Ok((inserted > 0).then(|| self.connection.last_insert_rowid()))
+        if inserted == 0 {
+            return Ok(None);
+        }
+        let num = self.connection.last_insert_rowid();
+        self.count(Status::Open, 1)?;
+        Ok(Some(num))
+    }
+
+    /// Counts an issue that has this status now (1), or no longer (-1).
+    fn count(&self, status: Status, by: i64) -> Result<(), Error> {
+        self.connection
+            .prepare_cached("UPDATE counters SET issues = issues + ? WHERE status = ?")
+            .and_then(|mut statement| statement.execute(params![by, status]))
+            .doing("counting an issue")?;
+        Ok(())
     }
 
     fn insert_with_free_id(&mut self, new: &NewIssue) -> Result<(String, i64), Error> {
@@ -419,6 +435,7 @@ impl<'a> Changes<'a> {
                 self.ids.note_issues(num as u64);
                 return Ok((id, num));
             }
+            self.ids.separate();
         }
         let problem = format!("{DRAWS} random ids are all taken: give the issue an id");
         Err(Error::invalid("id", problem))
@@ -478,10 +495,14 @@ impl<'a> Changes<'a> {
         Ok(true)
     }
 
-    /// Notes which issues are blocked after the status of one has changed.
+    /// Counts an issue whose status has changed, and notes which issues are blocked now.
     fn note_status(&self, num: i64, before: Status, status: Status) -> Result<(), Error> {
+        if before == status {
+            return Ok(());
+        }
+        self.count(before, -1)?;
+        self.count(status, 1)?;
         match (before, status) {
-            (before, status) if before == status => Ok(()),
             (_, Status::Closed) => self.finished_changed(num, -1),
             (Status::Closed, _) => self.finished_changed(num, 1),
             _ => Ok(()),

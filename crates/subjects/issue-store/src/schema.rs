@@ -11,7 +11,10 @@ pub(crate) const APPLICATION_ID: i32 = 0x4472_6f76;
 /// The steps; `PRAGMA user_version` is the number of those that were made.
 const MIGRATIONS: &[&str] = &[VERSION_1, VERSION_2, VERSION_3];
 
-/// Counters are kept by triggers, so that they are in step with the rows whatever writes them.
+/// Counters are kept by triggers, so that they are in step with the rows whatever writes them. The [writer] has them off,
+/// and counts itself.
+///
+/// [writer]: crate::Store::writer
 const VERSION_1: &str = "
 CREATE TABLE issues (
     num INTEGER PRIMARY KEY,

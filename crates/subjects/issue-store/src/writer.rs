@@ -81,6 +81,7 @@ impl Writer {
             .busy_timeout(wait)
             .doing("beginning a transaction")?;
         begin(&self.connection)?;
+        self.ids.separate();
         Ok(Group {
             connection: &self.connection,
             ids: &mut self.ids,

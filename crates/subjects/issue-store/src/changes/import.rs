@@ -127,7 +127,9 @@ impl Changes<'_> {
             issue_type, assignee, created_at, updated_at, closed_at, close_reason)
             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)";
         self.store_record(statement, issue)?;
-        Ok(self.connection.last_insert_rowid())
+        let num = self.connection.last_insert_rowid();
+        self.count(issue.status, 1)?;
+        Ok(num)
     }
 
     fn replace_record(&self, num: i64, record: &Record) -> Result<(), Error> {

@@ -135,3 +135,16 @@ fn the_log_is_cut_after_a_long_reader_and_statements_leave_no_files() {
     fixture.create("one more");
     assert!(bytes() <= 16 << 20, "{}", bytes());
 }
+
+#[test]
+fn sqlite_is_built_with_the_flags_of_this_workspace() {
+    let fixture = Fixture::new();
+    let flag = "SELECT sqlite_compileoption_used('DEFAULT_MEMSTATUS=0')";
+    let connection = fixture.writer.connection();
+    let is_built: bool = connection.query_row(flag, [], |row| row.get(0)).unwrap();
+    // Cargo keeps a library that it has built before the flags, which syncs with `fsync`.
+    assert!(
+        is_built,
+        "build SQLite again: cargo clean -p libsqlite3-sys"
+    );
+}

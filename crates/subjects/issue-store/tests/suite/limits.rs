@@ -21,6 +21,7 @@ impl Fixture {
             "INSERT INTO issues (num, id, title, status, priority, issue_type, created_at, updated_at)
                  WITH RECURSIVE numbers (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM numbers LIMIT {issues})
                  SELECT n, n, 'a', 0, 2, 2, 1, 1 FROM numbers;
+             UPDATE counters SET issues = {issues} WHERE status = 0;
              INSERT INTO dependencies {dependencies};
              UPDATE issues SET blockers = (SELECT count(*) FROM dependencies WHERE issue = num AND kind = 0);"
         );
@@ -129,8 +130,12 @@ fn an_import_of_what_is_there_searches_for_no_circle() {
     let mut records = page.unwrap().records;
     // Each of these depends on one that stays, and one that stays depends on each.
     records.retain(|record| record.num % 2 == 1);
+    let mut new = records[0].clone();
+    new.issue.id = "new".to_owned();
+    records.push(new);
     let imported = fixture.apply(|changes| changes.import("a", &records, OnConflict::Replace));
-    assert_eq!(imported.unwrap().replaced, 500);
+    let imported = imported.unwrap();
+    assert_eq!((imported.replaced, imported.created), (500, 1));
     fixture.check();
 }
 

@@ -290,7 +290,7 @@ impl World {
     fn take_group(&mut self) {
         let running = self.running();
         if running.taken.is_none() && !running.queue.is_empty() {
-            running.taken = Some(running.queue.take_group());
+            running.taken = Some(running.queue.take_group(usize::MAX));
         }
     }
 
