@@ -65,7 +65,7 @@ impl ServerUrl {
         let shown = redact::uri(url);
         let wrong =
             |problem: &str| Invalid::new(format!("URL {shown}"), format!("{problem}: {remedy}"));
-        let tls_of = |name| {
+        let tls_of = |name: &str| {
             let known = schemes.iter().find(|(scheme, _)| *scheme == name);
             known.map(|(_, tls)| *tls)
         };
@@ -76,31 +76,17 @@ impl ServerUrl {
         if url.trim().is_empty() {
             return Err(wrong("is empty"));
         }
-        let meant = |problem: &str, url: &str| {
-            let problem = format!("{problem}: did you mean {}?", redact::uri(url));
-            Invalid::new(format!("URL {shown}"), problem)
-        };
-        if url.trim() != url {
-            return Err(meant("begins or ends with a blank", url.trim()));
-        }
         if socket.is_some() {
             return Err(wrong("the scheme `unix` is not supported"));
         }
-        if !url.contains("://") {
-            let (scheme, rest) = match url.split_once(":/") {
-                Some((scheme, rest)) if tls_of(scheme).is_some() => (scheme, rest),
-                _ => ("http", url),
-            };
-            let meant_url = format!("{scheme}://{}", rest.trim_start_matches('/'));
-            return Err(meant("has no scheme with ://", &meant_url));
+        if let Some((problem, meant)) = mistyped(url, |scheme| tls_of(scheme).is_some()) {
+            let problem = format!("{problem}: did you mean {}?", redact::uri(&meant));
+            return Err(Invalid::new(format!("URL {shown}"), problem));
         }
         if !url.is_ascii() {
             return Err(wrong(
                 "has characters beyond ASCII, which are percent-encoded in a path, and Punycode in a host",
             ));
-        }
-        if let Some(bracketed) = with_brackets(url) {
-            return Err(meant("its IPv6 address has no brackets", &bracketed));
         }
         let uri: Uri = url.parse().map_err(|error| wrong(&format!("{error}")))?;
         let scheme = uri.scheme_str().unwrap_or_default();
@@ -162,6 +148,22 @@ impl ServerUrl {
             ..Self::anywhere()
         })
     }
+}
+
+/// Returns the mistake in a URL that is nearly right, and the URL that was meant.
+fn mistyped(url: &str, is_scheme: impl Fn(&str) -> bool) -> Option<(&'static str, String)> {
+    if url.trim() != url {
+        return Some(("begins or ends with a blank", url.trim().to_owned()));
+    }
+    if !url.contains("://") {
+        let (scheme, rest) = match url.split_once(":/") {
+            Some((scheme, rest)) if is_scheme(scheme) => (scheme, rest),
+            _ => ("http", url),
+        };
+        let meant = format!("{scheme}://{}", rest.trim_start_matches('/'));
+        return Some(("has no scheme with ://", meant));
+    }
+    Some(("its IPv6 address has no brackets", with_brackets(url)?))
 }
 
 /// Returns a URL whose host is an IPv6 address without brackets, perhaps with a port behind it, with them (RFC 3986
