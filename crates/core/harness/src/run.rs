@@ -230,12 +230,12 @@ async fn prepare<'a, D: Driver>(
         target: daemons.target.clone(),
         by: ProgramId::this(&machine.hostname),
     })?;
-    let of_subject = |error| of_subject(error, subject);
-    let driver = set_up::<D>(plan, &daemons, settings).map_err(of_subject)?;
+    let driver = set_up::<D>(plan, subject, &daemons, settings)?;
     let mut checked = Checked::default();
     if settings.workers() > 0 {
         progress.step("checking the answers");
-        checked = check(&driver, signals).await?.map_err(of_subject)?;
+        let answers = check(&driver, signals).await?;
+        checked = answers.map_err(|error| of_subject(error, subject))?;
     }
     let target = daemons.target.clone();
     let listeners = tokio::task::spawn_blocking(move || listeners::find(&target)).await?;
@@ -282,10 +282,18 @@ async fn prepare<'a, D: Driver>(
 
 fn set_up<D: Driver>(
     plan: &Plan<D::Config>,
+    subject: &Subject,
     daemons: &Daemons,
     settings: &Settings,
 ) -> anyhow::Result<Arc<D>> {
-    D::setup(plan, &daemons.target, &settings.workers_here()).map(Arc::new)
+    let driver = D::setup(plan, &daemons.target, &settings.workers_here()).map(Arc::new);
+    // Nothing was asked yet: the manifest is wrong, or the call or the plan.
+    match subject {
+        Subject::Launched { name, .. } => {
+            driver.context(format!("driving daemons/{name}/daemon.toml"))
+        }
+        Subject::External(_) => driver,
+    }
 }
 
 /// Moves this program to its CPUs, if it has any. A daemon without CPUs of its own inherits what this program has, so it is

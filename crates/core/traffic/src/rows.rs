@@ -22,6 +22,8 @@ use log_lines::LogRows;
 
 /// Maximum number of positions that are kept: every n-th row's, with n doubled whenever they are too many.
 const MOST_POSITIONS: usize = 4_096;
+/// The UTF-8 byte order mark that some programs put at the begin of a file.
+const MARK: &str = "\u{feff}";
 /// Bytes that a worker reads at once.
 const BUFFER: usize = 64 * 1024;
 

@@ -1,6 +1,7 @@
 //! The driver: its contract with the harness.
 
 use std::io::{self, ErrorKind};
+use std::path::Path;
 use std::time::Duration;
 
 use issue_rpc::ClientError;
@@ -103,7 +104,17 @@ fn with_remedy(error: anyhow::Error, service: &Service) -> anyhow::Error {
         _ => None,
     };
     let io = of_client.or_else(|| error.root_cause().downcast_ref());
+    let socket = match service {
+        Service::Daemon(socket) => Some(socket.as_path()),
+        Service::Peer(peer) => peer.socket(),
+    };
     let remedy = match io.map(io::Error::kind) {
+        _ if socket.is_some_and(Path::is_dir) => {
+            "this is a folder: give the path of the socket in it"
+        }
+        _ if socket.is_some_and(|path| path.as_os_str().is_empty()) => {
+            "the path is empty: give the path of a socket"
+        }
         Some(ErrorKind::PermissionDenied) => {
             "let this user connect (permissions of the socket and its folder), or run as the user of the daemon"
         }

@@ -13,7 +13,7 @@ mod etcd;
 mod postgresql;
 mod redis;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 
@@ -110,6 +110,14 @@ impl Peer {
                 }
             }
         }))
+    }
+
+    /// Returns the path of its Unix socket, if it listens on one.
+    pub fn socket(&self) -> Option<&Path> {
+        match self {
+            Self::Postgresql { socket, .. } | Self::Redis { socket } => Some(socket),
+            Self::Etcd { .. } => None,
+        }
     }
 
     /// Makes the tables, and waits for one answer. Done once, before the first agent connects.

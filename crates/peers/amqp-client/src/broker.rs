@@ -6,6 +6,7 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use amq_protocol::uri::{AMQPScheme, AMQPUri};
+use load::net::url::with_brackets;
 use load::plan::Invalid;
 use load::redact;
 use tls_client::{TlsClient, TlsOptions};
@@ -57,6 +58,11 @@ impl Broker {
         let mut uri: AMQPUri = text.parse().map_err(|problem: String| {
             // The problem may quote the URI.
             let problem = problem.replace(text, &redact::uri(text));
+            if let Some(bracketed) = with_brackets(text) {
+                let meant = redact::uri(&bracketed);
+                let problem = format!("its IPv6 address has no brackets: did you mean {meant}?");
+                return Invalid::new(field(), problem);
+            }
             let remedy = "write it as amqp://localhost:5672/, with user and password, separated by a colon, and an @ before the host, and %2f for a / in the vhost";
             Invalid::new(field(), format!("{problem}: {remedy}"))
         })?;

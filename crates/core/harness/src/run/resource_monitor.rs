@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::Write as _;
 use std::time::Duration;
 
+use anyhow::Context as _;
 use measure::disturbance::{Disk, Disturbance, Throttled};
 use measure::result::{Cost, Resources, Second, ServiceResult, Usage};
 use measure::spec::Spec;
@@ -107,6 +108,11 @@ struct Snapshot {
     daemon_quota: Option<Throttled>,
 }
 
+fn unwritable(folder: &Folder) -> String {
+    let out = folder.path().display();
+    format!("can't write to {out}: free space there, or name another folder with --out")
+}
+
 impl ResourceMonitor {
     pub(super) async fn open(
         daemons: &Daemons,
@@ -127,7 +133,7 @@ impl ResourceMonitor {
             .chain(columns.iter().cloned())
             .collect();
         let mut csv = folder.create("resources.csv")?;
-        writeln!(csv, "{}", header.join(","))?;
+        writeln!(csv, "{}", header.join(",")).with_context(|| unwritable(folder))?;
         let siblings = [&siblings, samplers].concat();
         let running = external.as_ref().map(ExternalProcesses::pids);
         let pids: Vec<u32> = running.unwrap_or_else(|| daemons.pids());

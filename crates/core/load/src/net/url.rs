@@ -1,8 +1,8 @@
 //! Servers and paths as the URLs that people type name them.
 
 use std::io;
-use std::net::{SocketAddr, TcpStream, ToSocketAddrs as _};
-use std::path::PathBuf;
+use std::net::{Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs as _};
+use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
@@ -65,7 +65,7 @@ impl ServerUrl {
         let shown = redact::uri(url);
         let wrong =
             |problem: &str| Invalid::new(format!("URL {shown}"), format!("{problem}: {remedy}"));
-        let tls_of = |name| {
+        let tls_of = |name: &str| {
             let known = schemes.iter().find(|(scheme, _)| *scheme == name);
             known.map(|(_, tls)| *tls)
         };
@@ -73,23 +73,15 @@ impl ServerUrl {
         if let Some(rest) = socket.filter(|_| tls_of("unix").is_some()) {
             return Self::unix(rest).map_err(wrong);
         }
-        if url.is_empty() {
+        if url.trim().is_empty() {
             return Err(wrong("is empty"));
         }
-        let meant = |problem: &str, url: &str| {
-            let problem = format!("{problem}: did you mean {}?", redact::uri(url));
-            Invalid::new(format!("URL {shown}"), problem)
-        };
-        if url.trim() != url {
-            return Err(meant("begins or ends with a blank", url.trim()));
+        if socket.is_some() {
+            return Err(wrong("the scheme `unix` is not supported"));
         }
-        if !url.contains("://") {
-            let (scheme, rest) = match url.split_once(":/") {
-                Some((scheme, rest)) if tls_of(scheme).is_some() => (scheme, rest),
-                _ => ("http", url),
-            };
-            let meant_url = format!("{scheme}://{}", rest.trim_start_matches('/'));
-            return Err(meant("has no scheme with ://", &meant_url));
+        if let Some((problem, meant)) = mistyped(url, |scheme| tls_of(scheme).is_some()) {
+            let problem = format!("{problem}: did you mean {}?", redact::uri(&meant));
+            return Err(Invalid::new(format!("URL {shown}"), problem));
         }
         if !url.is_ascii() {
             return Err(wrong(
@@ -100,7 +92,8 @@ impl ServerUrl {
         let scheme = uri.scheme_str().unwrap_or_default();
         let unsupported = || wrong(&format!("the scheme `{scheme}` is not supported"));
         let tls = tls_of(scheme).ok_or_else(unsupported)?;
-        let authority = uri.authority().ok_or_else(|| wrong("has no host"))?;
+        let authority = uri.authority().filter(|named| !named.host().is_empty());
+        let authority = authority.ok_or_else(|| wrong("has no host"))?;
         if authority.as_str().contains('@') {
             return Err(wrong(
                 "has user information: send an Authorization header with --header @FILE",
@@ -146,12 +139,54 @@ impl ServerUrl {
             return Err("has no socket path");
         }
         UnixAddr::new(socket).map_err(|_| "the path of its socket has more than 107 bytes")?;
+        if Path::new(socket).is_dir() {
+            return Err("names a folder, and not a socket in it");
+        }
         Ok(Self {
             peer: Peer::Unix(socket.into()),
             path: path_of(&format!("unix:{rest}")),
             ..Self::anywhere()
         })
     }
+}
+
+/// Returns the mistake in a URL that is nearly right, and the URL that was meant.
+fn mistyped(url: &str, is_scheme: impl Fn(&str) -> bool) -> Option<(&'static str, String)> {
+    if url.trim() != url {
+        return Some(("begins or ends with a blank", url.trim().to_owned()));
+    }
+    if !url.contains("://") {
+        let (scheme, rest) = match url.split_once(":/") {
+            Some((scheme, rest)) if is_scheme(scheme) => (scheme, rest),
+            _ => ("http", url),
+        };
+        let meant = format!("{scheme}://{}", rest.trim_start_matches('/'));
+        return Some(("has no scheme with ://", meant));
+    }
+    Some(("its IPv6 address has no brackets", with_brackets(url)?))
+}
+
+/// Returns a URL whose host is an IPv6 address without brackets, perhaps with a port behind it, with them (RFC 3986
+/// §3.2.2); `None` for any other.
+#[must_use]
+pub fn with_brackets(url: &str) -> Option<String> {
+    let begin = url.find("://")? + 3;
+    let end = url[begin..].find(['/', '?', '#']);
+    let end = end.map_or(url.len(), |length| begin + length);
+    let begin = url[begin..end]
+        .rfind('@')
+        .map_or(begin, |at| begin + at + 1);
+    let host = &url[begin..end];
+    // `::1:5672` may be an address too, but four digits or more are meant as a port.
+    let port = host.rsplit_once(':').filter(|(host, port)| {
+        port.len() >= 4 && port.parse::<u16>().is_ok() && host.parse::<Ipv6Addr>().is_ok()
+    });
+    let (host, port) = match port {
+        Some((host, port)) => (host, format!(":{port}")),
+        None => (host, String::new()),
+    };
+    host.parse::<Ipv6Addr>().ok()?;
+    Some(format!("{}[{host}]{port}{}", &url[..begin], &url[end..]))
 }
 
 /// The addresses of a host, in the order of the resolver.
@@ -318,8 +353,13 @@ mod tests {
             &format!("unix:/{}", "x".repeat(107)),
             "",
             "ftp://x/",
+            " ",
             "http:///x",
+            "http://:",
+            "http://:80/",
             "unix:",
+            "unix:/tmp",
+            "unix:/tmp:/x",
             "http://u:p@127.0.0.1/",
             "http://127.0.0.1:99999/",
             "http://127.0.0.1:0/",
@@ -346,6 +386,8 @@ mod tests {
             ("https:/example.test", "did you mean https://example.test?"),
             ("//127.0.0.1/x", "did you mean http://127.0.0.1/x?"),
             ("http://127.0.0.1/x ", "did you mean http://127.0.0.1/x?"),
+            ("http://::1:8080/x", "did you mean http://[::1]:8080/x?"),
+            ("http://fe80::1?x=1", "did you mean http://[fe80::1]?x=1?"),
         ] {
             let error = parse(url).unwrap_err().to_string();
             assert!(error.contains(meant), "{url}: {error}");

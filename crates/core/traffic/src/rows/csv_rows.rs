@@ -4,10 +4,7 @@ use std::fs::File;
 
 use csv::{ByteRecord, Reader, ReaderBuilder};
 
-use super::{BUFFER, Position};
-
-/// The UTF-8 byte order mark that some programs put at the begin of a file.
-const MARK: &str = "\u{feff}";
+use super::{BUFFER, MARK, Position};
 
 /// Reads rows in order.
 #[derive(Debug)]

@@ -5,7 +5,7 @@ use std::io::{BufRead as _, BufReader};
 
 use serde_json::{Map, Value};
 
-use super::{BUFFER, Position};
+use super::{BUFFER, MARK, Position};
 use crate::capture::text;
 
 /// Reads rows in order.
@@ -51,6 +51,9 @@ impl JsonRows {
                 return Ok(None);
             }
             let line = self.position.line;
+            if self.position.byte == 0 && self.line.starts_with(MARK.as_bytes()) {
+                self.line.drain(..MARK.len());
+            }
             self.position = Position {
                 byte: self.position.byte + read as u64,
                 line: line + 1,

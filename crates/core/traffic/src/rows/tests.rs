@@ -52,7 +52,7 @@ fn csv_is_read_with_quotes_line_ends_and_marks_as_programs_write_them() {
 
 #[test]
 fn json_lines_are_read_with_texts_numbers_and_empty_lines() {
-    let lines = "{\"a\":\"x y\",\"b\":[1]}\r\n\n{\"b\":2.5,\"a\":\"\\n\"}";
+    let lines = "\u{feff}{\"a\":\"x y\",\"b\":[1]}\r\n\n{\"b\":2.5,\"a\":\"\\n\"}";
     let (_folder, rows) = open("a.jsonl", lines, &[0, 1]).unwrap();
     assert_eq!(
         read(&rows, ALONE, &[0, 1], 3),

@@ -20,6 +20,10 @@ fn a_wrong_call_is_named_with_its_remedy() {
                 &["--uri", "amqp://no.such.host.invalid/"],
                 &["no.such.host.invalid", "correct the name of the host"],
             ),
+            refused(
+                &["--uri", "amqp://me:secret@::1:5672/x"],
+                &["did you mean amqp://me:[redacted]@[::1]:5672/x?"],
+            ),
             refused(&["rabbitmq"], &["did you mean --daemon rabbitmq?"]),
             refused(
                 &["--prefetch", "70k"],

@@ -31,6 +31,11 @@ fn is_tls_alert(response: &[u8]) -> bool {
     response.starts_with(&[21, 3])
 }
 
+/// Returns true if a response begins with a SETTINGS frame (RFC 9113 §3.4): the server expected HTTP/2.
+fn is_http2(response: &[u8]) -> bool {
+    matches!(response, [_, _, _, 4, _, 0, 0, 0, 0, ..])
+}
+
 /// Sends one request, following redirects until a non-redirect response. Each request has its own connection.
 ///
 /// # Errors
@@ -153,6 +158,9 @@ fn fetch_once(
             Ok(Some(answer)) => break answer,
             Err(_) if first.as_deref().is_some_and(is_tls_alert) => {
                 bail!("the server answers in TLS: write https://")
+            }
+            Err(_) if first.as_deref().is_some_and(is_http2) => {
+                bail!("the server answers in HTTP/2: add --http2")
             }
             Err(fault) => match begun() {
                 begun if begun.is_empty() => {

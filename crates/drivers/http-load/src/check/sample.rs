@@ -185,13 +185,22 @@ impl Content {
         if !(200..300).contains(&self.status) {
             return Ok(None);
         }
-        let mut fields = self.fields.iter();
-        let kind = fields.find(|(name, _)| name.eq_ignore_ascii_case(CONTENT_TYPE));
-        let kind = kind.map_or(&b"none"[..], |(_, value)| value);
+        let field = |wanted: &str| {
+            let mut fields = self.fields.iter();
+            let found = fields.find(|(name, _)| name.eq_ignore_ascii_case(wanted));
+            found.map(|(_, value)| value.as_slice())
+        };
+        let kind = field(CONTENT_TYPE).unwrap_or(b"none");
         ensure!(
             is_event_stream(kind),
             "the answer is not an event stream (Content-Type: {}): leave --events out, or ask for a stream, which servers of tokens send if the body has \"stream\": true",
             kind.escape_ascii()
+        );
+        let encoding = field("content-encoding").unwrap_or(b"identity");
+        ensure!(
+            encoding.eq_ignore_ascii_case(b"identity"),
+            "the event stream is compressed (Content-Encoding: {}), and records are read as they are: ask for none with --header 'Accept-Encoding: identity', or turn compression off in the server",
+            encoding.escape_ascii()
         );
         let is_first = events::begins(&self.body);
         let is_first = is_first.map_err(|record| {

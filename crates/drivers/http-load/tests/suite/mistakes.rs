@@ -197,15 +197,16 @@ fn a_wrong_manifest_is_named_with_its_line_and_its_key() {
         ("key", "ready =", "redy ="),
         ("protocol", "'http'", "'htpp'"),
         ("address", "url = 'http://127.0.0.1:{port}/'", ""),
+        ("url", "http://127.0.0.1:{port}/", "http://:80"),
         ("occupied", "127.0.0.1:{port}' }", &format!("{address}' }}")),
     ];
     let files = changes.map(|(name, text, by)| {
         let path = format!("daemons/{name}/daemon.toml");
-        // The daemon without a URL is ready at once.
+        // The daemons without a usable URL are ready at once.
         let text = right.replace(text, by);
         let at_once = text.replace("['sleep', '60']", "['sh', '-c', 'echo up; exec sleep 60']");
         match name {
-            "address" => (
+            "address" | "url" => (
                 path,
                 at_once.replace("tcp = '127.0.0.1:{port}'", "line = 'up'"),
             ),
@@ -248,6 +249,10 @@ fn a_wrong_manifest_is_named_with_its_line_and_its_key() {
                     "neither a `url`",
                     "add url =",
                 ],
+            ),
+            refused(
+                &["--daemon", "url"],
+                &["driving daemons/url/daemon.toml", "has no host"],
             ),
             refused(
                 &["--daemon", "occupied"],

@@ -200,6 +200,9 @@ fn a_server_of_http1_alone_is_told_apart_from_one_of_http2() {
     let answer = "HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n";
     let server = Scripted::start(vec![Step::Expect, send(answer), Step::Close]);
     refuses(&[&url(&server), "--http2"], &["leave out --http2"]);
+    let settings = "\0\0\0\x04\0\0\0\0\0";
+    let server = Scripted::start(vec![Step::Expect, send(settings), Step::Close]);
+    refuses(&[&url(&server)], &["answers in HTTP/2: add --http2"]);
 }
 
 #[test]

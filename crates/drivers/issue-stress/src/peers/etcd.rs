@@ -71,7 +71,13 @@ impl EtcdConnection {
     }
 
     pub(super) async fn ping(&mut self) -> anyhow::Result<()> {
-        self.post("/v3/maintenance/status", "{}").await?;
+        let status = self.post("/v3/maintenance/status", "{}").await?;
+        // Any web server may answer 200.
+        let first_line = status.lines().next().unwrap_or_default();
+        ensure!(
+            status.contains("\"raftTerm\""),
+            "its status is not one of etcd: {first_line}"
+        );
         Ok(())
     }
 

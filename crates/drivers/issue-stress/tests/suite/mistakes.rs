@@ -2,20 +2,24 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
+use std::process::Command;
 
 use harness_testing::mistakes::{check, refused};
+use harness_testing::program::ended_with;
 
 #[test]
 fn a_wrong_call_is_named_with_its_remedy() {
-    let web = TcpListener::bind("127.0.0.1:0").unwrap();
-    let web_server = format!("etcd://{}", web.local_addr().unwrap());
-    std::thread::spawn(move || {
-        let (mut client, _) = web.accept().unwrap();
-        client
-            .write_all(b"HTTP/1.1 404 Not Found\r\nContent-Length: 9\r\n\r\nnone\nhere")
-            .unwrap();
-        let _ = client.read_to_end(&mut Vec::new());
-    });
+    let web_server = |status: &'static str| {
+        let web = TcpListener::bind("127.0.0.1:0").unwrap();
+        let target = format!("etcd://{}", web.local_addr().unwrap());
+        std::thread::spawn(move || {
+            let (mut client, _) = web.accept().unwrap();
+            let answer = format!("HTTP/1.1 {status}\r\nContent-Length: 9\r\n\r\nnone\nhere");
+            client.write_all(answer.as_bytes()).unwrap();
+            let _ = client.read_to_end(&mut Vec::new());
+        });
+        target
+    };
     check(
         env!("CARGO_BIN_EXE_issue-stress"),
         &[],
@@ -51,9 +55,16 @@ fn a_wrong_call_is_named_with_its_remedy() {
                 &["70000", "a port is from 1 to 65535"],
             ),
             refused(
-                &[&web_server],
+                &[&web_server("404 Not Found")],
                 &["status 404: none: check that this is the database"],
             ),
+            refused(
+                &[&web_server("200 OK")],
+                &["not one of etcd: none: check that this is the database"],
+            ),
+            refused(&["/"], &["TARGET", "a folder", "path of the socket in it"]),
+            refused(&["redis:/"], &["TARGET", "a folder"]),
+            refused(&[""], &["TARGET", "path is empty"]),
             refused(&["etcd://127.0.0.1:1"], &["127.0.0.1:1", "start it"]),
             refused(&["issue-deamon"], &["did you mean --daemon issue-daemon?"]),
             refused(
@@ -62,4 +73,19 @@ fn a_wrong_call_is_named_with_its_remedy() {
             ),
         ],
     );
+}
+
+#[test]
+fn one_database_is_not_divided_over_daemons_for_lack_of_descriptors() {
+    let mut limited = Command::new("prlimit");
+    let call = [
+        "--nofile=109",
+        env!("CARGO_BIN_EXE_issue-stress"),
+        "-a",
+        "10",
+    ];
+    let output = limited.args(call).output().unwrap();
+    ended_with(&output, 5, &["the daemon needs 110 open files"], &call);
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert!(!message.contains("--instances"), "{message}");
 }

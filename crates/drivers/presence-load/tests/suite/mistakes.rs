@@ -18,6 +18,7 @@ fn a_wrong_call_is_named_with_its_remedy() {
                 &["127.0.0.1:3000"],
                 &["no scheme", "did you mean http://127.0.0.1:3000?"],
             ),
+            refused(&["unix:/run/a.sock"], &["`unix`", "write http://"]),
             refused(
                 &["http:/127.0.0.1:3000"],
                 &["did you mean http://127.0.0.1:3000?"],

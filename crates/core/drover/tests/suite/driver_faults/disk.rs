@@ -27,6 +27,11 @@ fn full_disk_costs_no_result() {
             let mut call = driver.short_call_on(&run, address);
             let output = call.env("TMPDIR", elsewhere.path()).output().unwrap();
             is_saved_elsewhere(driver, &output, elsewhere.path(), "No space left");
+            // Without any space, nothing begins.
+            fs::write(folder.path().join("rest"), [0; 8192]).unwrap_err();
+            let mut call = driver.short_call_on(&folder.path().join("next"), address);
+            let words = ["can't write to", "free space there", "No space left"];
+            ended_with(&call.output().unwrap(), 1, &words, driver);
         });
     });
 }

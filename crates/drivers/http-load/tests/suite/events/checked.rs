@@ -32,6 +32,11 @@ fn an_answer_that_is_no_stream_is_refused_before_the_run() {
         answer(b"data: {\"error\":{\"message\":\"no model\"}}\n\n"),
         &["reports an error in its event stream", "no model"],
     );
+    let head = [HEAD, "Content-Encoding: gzip\r\nContent-Length: 9\r\n\r\n"].concat();
+    refused(
+        vec![Step::Expect, send(&head), Step::Stall],
+        &["Content-Encoding: gzip", "Accept-Encoding: identity"],
+    );
     refused(answer(b"data: [DONE]\n\n"), &["ended without a record"]);
     refused(
         vec![
