@@ -540,7 +540,6 @@ fn size<D: Driver>(
         let each = need.div_ceil(plan.instances) + OWN_DESCRIPTORS;
         limits::require_nofile("the daemon", each).map_err(|error| {
             let enough = need.div_ceil(limit.saturating_sub(OWN_DESCRIPTORS).max(1));
-            // A single process drives one daemon.
             // A driver in a single process drives one daemon, and each daemon needs descriptors of its own.
             let text = if can_split && limit > OWN_DESCRIPTORS {
                 format!(

@@ -435,7 +435,6 @@ impl<'a> Changes<'a> {
                 self.ids.note_issues(num as u64);
                 return Ok((id, num));
             }
-            self.ids.separate();
         }
         let problem = format!("{DRAWS} random ids are all taken: give the issue an id");
         Err(Error::invalid("id", problem))

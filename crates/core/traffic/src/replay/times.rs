@@ -26,7 +26,7 @@ impl TimeReader {
             let time = std::str::from_utf8(text).ok().and_then(parse);
             self.time = time.ok_or_else(|| {
                 format!(
-                    "`{}` is not a time: write seconds since 1970 (1700000000.25) RFC 3339 (2026-01-31T12:00:00Z), or as access logs do (31/Jan/2026:12:00:00 +0000)",
+                    "`{}` is not a time: write seconds since 1970 (1700000000.25), RFC 3339 (2026-01-31T12:00:00Z), or as access logs do (31/Jan/2026:12:00:00 +0000)",
                     String::from_utf8_lossy(text)
                 )
             })?;

@@ -1,5 +1,7 @@
 //! Requests, and what the database holds after them.
 
+use std::collections::HashSet;
+
 use issue_store::{
     Changes, Code, Dependency, DependencyKind, Error, Filter, Group, IssueType, NewIssue, Patch,
     Stats, Status, Timestamp,
@@ -211,6 +213,21 @@ fn a_request_that_fails_takes_nothing_of_the_others_with_it() {
     drop(group);
     assert_eq!(fixture.reader.stats().unwrap(), stats);
     fixture.check();
+}
+
+#[test]
+fn ids_share_their_beginning_in_a_transaction_only() {
+    let mut fixture = Fixture::new();
+    let beginning = |id: &str| id["t-".len()..].chars().next();
+    let each: HashSet<_> = (0..20).map(|_| beginning(&fixture.create("a"))).collect();
+    assert!(each.len() > 1, "{each:?}");
+    let together: HashSet<_> = fixture
+        .apply(|changes| {
+            let ids = (0..20).map(|_| changes.create("a", &titled("a")).map(|issue| issue.id));
+            ids.map(|id| Ok(beginning(&id?))).collect()
+        })
+        .unwrap();
+    assert_eq!(together.len(), 1);
 }
 
 #[test]

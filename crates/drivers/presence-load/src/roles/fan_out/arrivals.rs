@@ -28,7 +28,7 @@ pub(super) struct Arrivals {
 }
 
 impl Arrivals {
-    /// Creates pairs of this many senders with `width` receivers each, none of which takes part.
+    /// Creates the pairs of `senders` senders, each with `width` receivers. No pair takes part yet.
     pub(super) fn new(senders: usize, width: usize) -> Self {
         Self {
             width,
