@@ -49,7 +49,7 @@ book:
 
 # Draw bench-results/report.png again, the head of the report of a suite on this machine (needs nginx and chromium)
 picture:
-    cargo run --release -p drover -- run configs/http/compare-nginx.toml --repeat 3
+    cargo run --release -p drover -- run configs/http/compare-nginx.toml --repeat 9 --set timeline.measure=2s
     chromium --headless --no-sandbox --hide-scrollbars --window-size=1200,1060 --screenshot=bench-results/report.png \
       "file://$(realpath "$(ls -td bench-results/*/compare-nginx | head -n 1)")/report.html"
 

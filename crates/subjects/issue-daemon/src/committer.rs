@@ -152,7 +152,8 @@ impl Committer {
         }
     }
 
-    fn refusal(&self) -> String {
+    /// Returns the answer to a write that is not tried.
+    pub(crate) fn refusal(&self) -> String {
         match &self.health {
             Health::Healthy => {
                 "the database is being opened: nothing was stored: try again".to_owned()

@@ -7,12 +7,13 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use anyhow::Context as _;
+use daemon_kit::RateLimitedLog;
 use issue_rpc::{Answer, COMPATIBLE_PAGE, Code, Header, Read};
 use issue_store::{Reader, Store, Timestamp};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::Instant;
 
-use crate::committer::{Committer, LOCK_WAIT, expired, unix_ms};
+use crate::committer::{Committer, Health, LOCK_WAIT, expired, unix_ms};
 use crate::counts::{Counts, add};
 use crate::queue::{Full, Group, Job, Queue};
 use crate::service::{Identity, SharedHealth};
@@ -26,6 +27,8 @@ const SLOW_COMMIT: Duration = Duration::from_millis(1);
 const WAITING_PART: u32 = 4;
 /// The longest such time.
 const LONGEST_WAIT: Duration = Duration::from_millis(10);
+/// Maximum lines per second of the log.
+const LOG_LINES: u64 = 5;
 /// The thread for reads that may take seconds. Others do not wait for them.
 const LONG_READER: usize = READERS;
 
@@ -106,6 +109,7 @@ impl Workers {
             queue: Arc::clone(&writes),
             context: context.clone(),
             outcomes: outcomes.clone(),
+            log: RateLimitedLog::new(env!("CARGO_PKG_NAME"), LOG_LINES),
         };
         let writer = spawn("writer", outcomes, move || writer.run())?;
         let (mut reads, mut readers) = (Vec::new(), Vec::new());
@@ -310,6 +314,7 @@ struct Writing {
     queue: Arc<WriteQueue>,
     context: Context,
     outcomes: Outcomes,
+    log: RateLimitedLog,
 }
 
 impl Writing {
@@ -389,6 +394,10 @@ impl Writing {
             .unwrap_or_else(PoisonError::into_inner);
         if *shared != *self.committer.health() {
             shared.clone_from(self.committer.health());
+            self.log.warn(match self.committer.health() {
+                Health::Healthy => "the database takes writes again".to_owned(),
+                Health::ReadOnly { .. } => self.committer.refusal(),
+            });
         }
     }
 }

@@ -42,7 +42,7 @@ fn a_full_disk_refuses_writes_loses_nothing_and_recovers_by_itself() {
     let outside = tempfile::tempdir().unwrap();
     let socket = outside.path().join("s");
     let database = small.0.path().join("issues.db");
-    let daemon = Daemon::on(&database, &["--socket", socket.to_str().unwrap()]);
+    let mut daemon = Daemon::on(&database, &["--socket", socket.to_str().unwrap()]);
     let mut client = daemon.client();
     client.create("first");
     let fill = small.0.path().join("fill");
@@ -66,6 +66,11 @@ fn a_full_disk_refuses_writes_loses_nothing_and_recovers_by_itself() {
     );
     let health = client.data("health", json!({}));
     assert_eq!(health["status"], "read_only", "{health}");
+    let line = daemon.line();
+    assert!(
+        line.contains("read-only since") && line.contains("full"),
+        "{line}"
+    );
     assert_eq!(
         client.data("count", json!({}))["count"],
         created,
@@ -82,6 +87,7 @@ fn a_full_disk_refuses_writes_loses_nothing_and_recovers_by_itself() {
         client.call("create", json!({"title": "after"}))["success"] == true
     });
     assert_eq!(client.data("health", json!({}))["status"], "healthy");
+    assert!(daemon.line().contains("takes writes again"));
     assert_eq!(client.data("count", json!({}))["count"], created + 1);
     assert_eq!(daemon.reader().check().unwrap(), Vec::<String>::new());
     daemon.stop();
@@ -132,7 +138,7 @@ fn a_database_that_another_program_holds_is_busy_until_it_lets_go() {
 #[test]
 fn a_database_file_that_is_removed_or_replaced_is_noticed_before_a_write_is_acknowledged() {
     for (end, is_replaced) in [("", false), ("-wal", false), ("-shm", false), ("", true)] {
-        let daemon = Daemon::new(&[]);
+        let mut daemon = Daemon::new(&[]);
         let mut client = daemon.client();
         client.create("first");
         let name = daemon.database.file_name().unwrap().to_str().unwrap();
@@ -165,6 +171,7 @@ fn a_database_file_that_is_removed_or_replaced_is_noticed_before_a_write_is_ackn
             1,
             "reads are answered"
         );
+        assert!(daemon.line().contains(word));
         daemon.stop();
     }
 }

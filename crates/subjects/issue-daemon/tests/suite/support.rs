@@ -97,7 +97,14 @@ impl Daemon {
         (files, resident.parse::<usize>().unwrap() * 4096)
     }
 
-    /// Waits for the end. Returns the exit code, and what was written to stderr after the first line.
+    /// Waits for the next line of stderr.
+    pub(crate) fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.stderr.read_line(&mut line).unwrap();
+        line
+    }
+
+    /// Waits for the end. Returns the exit code, and what was written to stderr after the lines that were read.
     pub(crate) fn wait(&mut self) -> (Option<i32>, String) {
         let mut text = String::new();
         self.stderr.read_to_string(&mut text).unwrap();
