@@ -37,4 +37,4 @@ pub mod result;
 pub mod slurm;
 pub mod terminal;
 
-pub use test_kit::{assert_contains, fuzz, metrics, operations, skip};
+pub use test_kit::{assert_contains, fuzz, metrics, operations, rows, skip};

@@ -3,7 +3,9 @@
 use std::ffi::OsStr;
 use std::process::{Command, Stdio};
 
-use crate::program::ended_with;
+use test_kit::rows;
+
+use crate::program::{ended_with, words};
 
 /// Texts that no user should have to read: serde's, Rust's debug format, and a panic's.
 const NEVER: [&str; 10] = [
@@ -19,33 +21,19 @@ const NEVER: [&str; 10] = [
     "panicked",
 ];
 
-/// A wrong call.
-#[derive(Debug, Clone, Copy)]
-pub struct Mistake<'a> {
-    /// The arguments; `{dir}` stands for a folder with the files of the test.
-    pub call: &'a [&'a str],
-    /// The exit code.
-    pub code: i32,
-    /// Parts of the message: what is wrong, where, and what to do.
-    pub says: &'a [&'a str],
-}
-
-/// Creates a mistake that is refused as a wrong call, with exit code 2.
-#[must_use]
-pub const fn refused<'a>(call: &'a [&'a str], says: &'a [&'a str]) -> Mistake<'a> {
-    Mistake {
-        call,
-        code: 2,
-        says,
-    }
-}
-
-/// Makes each mistake with a program, in a folder with only these files, and reads the message.
+/// Makes wrong calls of a program, in a folder with only these files. Each must end with exit code 2 and a message with
+/// all of its parts: what is wrong, where, and what to do. A line has a call, as in a shell, and the parts:
+///
+/// ```text
+/// -c 1.5 {url} => --connections … whole number
+/// ```
+///
+/// `{dir}` stands for the folder, and `{url}` for a URL at which nobody listens.
 ///
 /// # Panics
 /// An exit code or a message is another one.
 #[track_caller]
-pub fn check(program: impl AsRef<OsStr>, files: &[(&str, &str)], mistakes: &[Mistake<'_>]) {
+pub fn check(program: impl AsRef<OsStr>, files: &[(&str, &str)], mistakes: &str) {
     let folder = tempfile::tempdir().unwrap();
     for (name, text) in files {
         let path = folder.path().join(name);
@@ -53,16 +41,17 @@ pub fn check(program: impl AsRef<OsStr>, files: &[(&str, &str)], mistakes: &[Mis
         std::fs::write(path, text).unwrap();
     }
     let dir = folder.path().to_str().unwrap();
-    for mistake in mistakes {
-        let words = mistake.call.iter().map(|word| word.replace("{dir}", dir));
+    let mistakes = mistakes
+        .replace("{dir}", dir)
+        .replace("{url}", "http://127.0.0.1:1");
+    for (call, parts) in rows(&mistakes) {
         let mut command = Command::new(&program);
         command
-            .args(words)
+            .args(words(call))
             .current_dir(folder.path())
             .env_remove("DROVER_ROOT")
             .stdin(Stdio::null());
-        let output = command.output().unwrap();
-        let message = ended_with(&output, mistake.code, mistake.says, &mistake.call);
+        let message = ended_with(&command.output().unwrap(), 2, &parts, &call);
         // No plan is announced that is not run.
         assert!(message.starts_with("error: "), "not alone: {message}");
         for text in NEVER {

@@ -22,12 +22,19 @@ pub fn serve<T>(act: impl Fn(TcpStream) -> T + Send + Sync + 'static) -> SocketA
     address
 }
 
-/// Bytes of a server, and bytes of the same length to send instead.
-pub type Replacement = (&'static [u8], &'static [u8]);
+/// Returns the bytes of a text with the escapes of byte strings: `\x8a\0\r\n`.
+#[must_use]
+pub fn bytes(text: &str) -> Vec<u8> {
+    let text = text.replace('"', "\\\"").replace(r"\0", r"\x00");
+    let json = format!("\"{}\"", text.replace(r"\x", r"\u00"));
+    let text: String = serde_json::from_str(&json).unwrap();
+    text.chars().map(|it| u8::try_from(it).unwrap()).collect()
+}
 
-/// Starts a proxy to a server at this port of 127.0.0.1 that replaces bytes of the server, so that its answers are
-/// wrong. Returns the address of the proxy.
-pub fn proxy(server: u16, replacement: Replacement) -> SocketAddr {
+/// Starts a proxy to a server at this port of 127.0.0.1 that sends the [`bytes`] of `to` instead of as many of `from`, so
+/// that the answers are wrong. Returns the address of the proxy.
+pub fn proxy(server: u16, from: &str, to: &str) -> SocketAddr {
+    let (from, to) = (bytes(from), bytes(to));
     serve(move |mut client| {
         let mut server = TcpStream::connect(("127.0.0.1", server)).ok()?;
         let (mut from_client, mut to_server) = (client.try_clone().ok()?, server.try_clone().ok()?);
@@ -37,7 +44,7 @@ pub fn proxy(server: u16, replacement: Replacement) -> SocketAddr {
         });
         let mut buffer = vec![0; 65_536];
         while let Ok(count @ 1..) = server.read(&mut buffer) {
-            replace(&mut buffer[..count], replacement);
+            replace(&mut buffer[..count], &from, &to);
             if client.write_all(&buffer[..count]).is_err() {
                 break;
             }
@@ -47,7 +54,7 @@ pub fn proxy(server: u16, replacement: Replacement) -> SocketAddr {
     })
 }
 
-fn replace(bytes: &mut [u8], (from, to): Replacement) {
+fn replace(bytes: &mut [u8], from: &[u8], to: &[u8]) {
     assert_eq!(from.len(), to.len());
     let mut start = 0;
     while let Some(offset) = bytes[start..]

@@ -226,6 +226,7 @@ mod tests {
     use std::time::Duration;
 
     use serde::Deserialize;
+    use test_kit::rows;
 
     use super::*;
 
@@ -266,72 +267,26 @@ mod tests {
 
     #[test]
     fn errors_are_named_with_line_field_and_remedy() {
-        for (text, expected) in [
-            (
-                "name = 5",
-                "line 1: name: must be a text in quotes, not the number 5",
-            ),
-            (
-                "\nname = [1]",
-                "line 2: name: must be a text in quotes, not a list",
-            ),
-            (
-                "nmae = 'x'",
-                "line 1: unknown field `nmae`: did you mean `name`?",
-            ),
-            (
-                "list = 5",
-                "line 1: list: must be a list in [ ], not the number 5",
-            ),
-            (
-                "map = { a = 70000 }",
-                "line 1: map.a: must be a whole number, 0 or more, not the number 70000",
-            ),
-            (
-                "[[list]]\nclients = '3'",
-                "line 2: list[0].clients: must be a whole number, without quotes, not the text \"3\"",
-            ),
-            (
-                "[[list]]\nclients = -1",
-                "line 2: list[0].clients: must be a whole number, 0 or more, not the number -1",
-            ),
-            (
-                "[[list]]\nclients = 1.5",
-                "line 2: list[0].clients: must be a whole number, 0 or more, not the number 1.5",
-            ),
-            (
-                "[[list]]\nrate = 3",
-                "line 1: list[0]: `clients` is missing: add clients = …",
-            ),
-            (
-                "[[list]]\nclients = 3\nrate = true",
-                "line 3: list[0].rate: must be a number, not true",
-            ),
-            (
-                "[[list]]\nclients = 3\nfast = 'yes'",
-                "line 3: list[0].fast: must be true or false, without quotes, not the text \"yes\"",
-            ),
-            (
-                "[[list]]\nclients = 3\nclient = 3",
-                "line 3: list[0]: unknown field `client`: did you mean `clients`?",
-            ),
-            (
-                "[[list]]\nclients = 3\nzzz = 3",
-                "line 3: list[0]: unknown field `zzz`: use one of clients, rate, fast, kind, time",
-            ),
-            (
-                "[[list]]\nclients = 3\nkind = 'poison'",
-                "line 3: list[0].kind: `poison` is none of its values: did you mean `poisson`?",
-            ),
-            (
-                "[[list]]\nclients = 3\ntime = 10",
-                "line 3: list[0].time: must be a time with its unit: write \"10s\" for 10 seconds",
-            ),
-            (
-                "[[list]]\nclients = 3\ntime = true",
-                "line 3: list[0].time: must be a time such as \"10s\", not true",
-            ),
-        ] {
+        let table = r#"
+            name = 5 => line 1: name: must be a text in quotes, not the number 5
+            \nname = [1] => line 2: name: must be a text in quotes, not a list
+            nmae = 'x' => line 1: unknown field `nmae`: did you mean `name`?
+            list = 5 => line 1: list: must be a list in [ ], not the number 5
+            map = { a = 70000 } => line 1: map.a: must be a whole number, 0 or more, not the number 70000
+            [[list]]\nclients = '3' => line 2: list[0].clients: must be a whole number, without quotes, not the text "3"
+            [[list]]\nclients = -1 => line 2: list[0].clients: must be a whole number, 0 or more, not the number -1
+            [[list]]\nclients = 1.5 => line 2: list[0].clients: must be a whole number, 0 or more, not the number 1.5
+            [[list]]\nrate = 3 => line 1: list[0]: `clients` is missing: add clients = …
+            [[list]]\nclients = 3\nrate = true => line 3: list[0].rate: must be a number, not true
+            [[list]]\nclients = 3\nfast = 'yes' => line 3: list[0].fast: must be true or false, without quotes, not the text "yes"
+            [[list]]\nclients = 3\nclient = 3 => line 3: list[0]: unknown field `client`: did you mean `clients`?
+            [[list]]\nclients = 3\nzzz = 3 => line 3: list[0]: unknown field `zzz`: use one of clients, rate, fast, kind, time
+            [[list]]\nclients = 3\nkind = 'poison' => line 3: list[0].kind: `poison` is none of its values: did you mean `poisson`?
+            [[list]]\nclients = 3\ntime = 10 => line 3: list[0].time: must be a time with its unit: write "10s" for 10 seconds
+            [[list]]\nclients = 3\ntime = true => line 3: list[0].time: must be a time such as "10s", not true
+        "#;
+        for (text, expected) in rows(table) {
+            let (text, expected) = (&text.replace(r"\n", "\n"), expected[0]);
             let error = parse::<Outer>(text).unwrap_err();
             assert_eq!(error.to_string(), expected);
             let table: toml::Table = toml::from_str(text).unwrap();

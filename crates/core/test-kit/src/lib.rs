@@ -2,6 +2,7 @@
 //!
 //! - [`skip`]: reports a test that cannot run on this machine.
 //! - [`assert_contains`]: looks for parts of a text.
+//! - [`rows`]: reads a table of texts and the expected parts.
 //! - [`scaled`] and [`seed`]: how often a test repeats itself, and the numbers that it draws.
 //! - [`fuzz`]: replays the inputs of fuzz targets.
 //! - [`children`] and [`limit_open_files`]: find and limit running processes.
@@ -36,6 +37,17 @@ pub fn assert_contains(text: &str, parts: &[&str]) {
     for part in parts {
         assert!(text.contains(part), "{part:?} is not in: {text}");
     }
+}
+
+/// Returns the rows of a table: a text and the expected parts. A line is a row: `--rate 0 => --rate … above 0`.
+///
+/// # Panics
+/// A line has no `=> `.
+pub fn rows(table: &str) -> impl Iterator<Item = (&str, Vec<&str>)> {
+    table.trim().lines().map(|line| {
+        let (text, parts) = line.split_once("=> ").expect("a row has `=> `");
+        (text.trim(), parts.split(" … ").collect())
+    })
 }
 
 /// Reports that the running test is skipped because of what it needs: `skipped: NAME: needs chromium`. The caller

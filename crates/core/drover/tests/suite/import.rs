@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use test_kit::rows;
+
 use crate::support::{Project, assert_contains, json, messages, shown};
 
 fn sample(file: &str) -> PathBuf {
@@ -20,18 +22,6 @@ fn import(project: &Project, arguments: &str) -> Vec<PathBuf> {
     let output = project.call(&arguments, 0);
     let paths = shown(&output);
     paths.lines().map(|path| project.path(path)).collect()
-}
-
-fn refused(project: &Project, arguments: &str, parts: &[&str]) {
-    let arguments = format!("import {arguments}");
-    let output = project.call(&arguments, 2);
-    let messages = messages(&output);
-    assert_contains(&messages, parts);
-    assert!(!messages.contains("panicked"), "{messages}");
-    assert!(
-        !project.path("bench-results").exists(),
-        "nothing is written"
-    );
 }
 
 #[test]
@@ -155,56 +145,30 @@ fn an_unreadable_import_is_named_with_the_expected_format() {
         &fs::read_to_string(sample("oha-good.json")).unwrap()[..500],
     );
     fs::write(project.path("binary"), [0xff, 0xfe, 0]).unwrap();
-    refused(&project, "nonesuch.txt", &["nonesuch.txt"]);
-    refused(&project, ".", &["reading ."]);
-    refused(
-        &project,
-        "foreign.txt",
-        &["foreign.txt", "wrk, k6 or oha", "--summary-export"],
-    );
     // All are read before any is written.
-    refused(
-        &project,
-        &format!("{good} cut.txt"),
-        &["cut.txt", "wrk", "cut off"],
-    );
-    refused(&project, "cut.json", &["cut.json", "oha", "cut off"]);
-    refused(&project, "binary", &["binary", "not text"]);
-    refused(&project, "/dev/zero", &["/dev/zero", "16 MiB"]);
-    refused(
-        &project,
-        &format!("{good} --format k6"),
-        &["wrk-good.txt", "k6", "expected JSON"],
-    );
-    refused(
-        &project,
-        &format!("{good} --format ab"),
-        &["--format", "wrk, k6, oha or auto"],
-    );
-    refused(
-        &project,
-        &format!("{good} {good} --into x"),
-        &["--into x", "--out"],
-    );
-    refused(
-        &project,
-        &format!("{good} --as ../x"),
-        &["--as", "without slashes"],
-    );
-    refused(
-        &project,
-        &format!("{good} --level ''"),
-        &["--level", "without slashes"],
-    );
-    refused(
-        &project,
-        &format!("{good} --out x --into y"),
-        &["--out", "--into"],
-    );
-    refused(
-        &project,
-        &format!("{good} --out /proc/nowhere"),
-        &["--out /proc/nowhere"],
-    );
-    refused(&project, "", &["FILE"]);
+    let calls = "
+        nonesuch.txt => nonesuch.txt
+        . => reading .
+        foreign.txt => foreign.txt … wrk, k6 or oha … --summary-export
+        {good} cut.txt => cut.txt … wrk … cut off
+        cut.json => cut.json … oha … cut off
+        binary => binary … not text
+        /dev/zero => /dev/zero … 16 MiB
+        {good} --format k6 => wrk-good.txt … k6 … expected JSON
+        {good} --format ab => --format … wrk, k6, oha or auto
+        {good} {good} --into x => --into x … --out
+        {good} --as ../x => --as … without slashes
+        {good} --level '' => --level … without slashes
+        {good} --out x --into y => --out … --into
+        {good} --out /proc/nowhere => --out /proc/nowhere
+        => FILE
+    ";
+    for (call, parts) in rows(&calls.replace("{good}", good)) {
+        let output = project.call(&format!("import {call}"), 2);
+        let messages = messages(&output);
+        assert_contains(&messages, &parts);
+        assert!(!messages.contains("panicked"), "{messages}");
+        let is_written = project.path("bench-results").exists();
+        assert!(!is_written, "nothing is written");
+    }
 }

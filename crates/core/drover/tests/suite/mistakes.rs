@@ -2,6 +2,7 @@
 
 use harness_testing::program::ended_with;
 use serde_json::Value;
+use test_kit::rows;
 
 use crate::support::{Project, assert_contains, ends_with, messages};
 
@@ -20,65 +21,30 @@ fn a_wrong_call_is_named_with_what_it_may_mean() {
         "configs/fake/number.toml",
         "name = 'n'\n[timeline]\nmeasure = 10\ndrain = '1s'\n",
     );
-    for (call, parts) in [
-        ("rnu", &["'rnu'", "did you mean drover run?"][..]),
-        ("compare a", &["<OTHER>", "SUITE#nginx SUITE#caddy"]),
-        (
-            "compare a#x b",
-            &["a: there is no such file or folder", "drover list"],
-        ),
-        ("run", &["<PLAN>", "drover list"]),
-        ("analyze", &["<DIR>", "drover list"]),
-        ("merge nope", &["nope", "--result-dir"]),
-        ("sample abc x.csv", &["'abc'", "<PID>", "not a number"]),
-        (
-            "run tiny --metrics-addr 9100",
-            &["--metrics-addr", "such as 127.0.0.1:9100"],
-        ),
-        (
-            "configs/fake/tiny.toml",
-            &["did you mean drover run configs/fake/tiny.toml?"],
-        ),
-        (
-            "run tniy",
-            &["no plan `tniy`", "did you mean configs/fake/tiny.toml?"],
-        ),
-        ("run xyz", &["no plan `xyz`", "drover list"]),
-        (
-            "run other",
-            &[
-                "several plans",
-                "configs/fake/other.toml, configs/more/other.toml",
-            ],
-        ),
-        (
-            "run configs/fake/tinny.toml",
-            &["tinny.toml", "did you mean configs/fake/tiny.toml?"],
-        ),
-        (
-            "run number",
-            &["number.toml", "line 3: timeline.measure", "\"10s\""],
-        ),
-        (
-            "run tiny --daemon stranger",
-            &[
-                "`stranger` serves smtp",
-                "for fake",
-                "choose one of a, b, c",
-            ],
-        ),
-        (
-            "run tiny --daemon strangr",
-            &["no daemon `strangr`", "did you mean `stranger`?"],
-        ),
-        ("run tiny --level 7", &["--level 7", "use one of 5"]),
-        (
-            "report nowhere",
-            &["nowhere", "no such file or folder", "drover list"],
-        ),
-    ] {
+    for (call, parts) in rows(
+        r#"
+            rnu => 'rnu' … did you mean drover run?
+            compare a => <OTHER> … SUITE#nginx SUITE#caddy
+            compare a#x b => a: there is no such file or folder … drover list
+            run => <PLAN> … drover list
+            analyze => <DIR> … drover list
+            merge nope => nope … --result-dir
+            sample abc x.csv => 'abc' … <PID> … not a number
+            run tiny --metrics-addr 9100 => --metrics-addr … such as 127.0.0.1:9100
+            configs/fake/tiny.toml => did you mean drover run configs/fake/tiny.toml?
+            run tniy => no plan `tniy` … did you mean configs/fake/tiny.toml?
+            run xyz => no plan `xyz` … drover list
+            run other => several plans … configs/fake/other.toml, configs/more/other.toml
+            run configs/fake/tinny.toml => tinny.toml … did you mean configs/fake/tiny.toml?
+            run number => number.toml … line 3: timeline.measure … "10s"
+            run tiny --daemon stranger => `stranger` serves smtp … for fake … choose one of a, b, c
+            run tiny --daemon strangr => no daemon `strangr` … did you mean `stranger`?
+            run tiny --level 7 => --level 7 … use one of 5
+            report nowhere => nowhere … no such file or folder … drover list
+        "#,
+    ) {
         let output = project.drover(call).output().unwrap();
-        ended_with(&output, 2, parts, &call);
+        ended_with(&output, 2, &parts, &call);
     }
     let mut command = project.drover("run tiny");
     let output = command.env("FAKE_GEN_RATE", "5").output().unwrap();

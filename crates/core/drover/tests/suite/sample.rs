@@ -5,6 +5,7 @@ use std::sync::mpsc;
 
 use harness_testing::peer::serve_page;
 use harness_testing::processes::wait_until;
+use test_kit::rows;
 
 use crate::support::{Project, Started, assert_contains, interrupt, messages};
 
@@ -73,34 +74,16 @@ fn a_call_without_a_process_a_page_or_a_new_file_is_refused_with_the_remedy() {
     let project = Project::new("");
     let own = std::process::id().to_string();
     let port = serve_page(|_, _| ("200 OK", "requests_total 1\nopen 2\n".to_owned())).to_string();
-    for (arguments, words) in [
-        (
-            "4194305 x.csv",
-            &["PID 4194305", "no such process", "pgrep"][..],
-        ),
-        (
-            &*format!("{own} x.csv {port}"),
-            &[
-                "no daemon_active_connections",
-                "--gauge",
-                "open, requests_total",
-            ],
-        ),
-        (
-            &*format!("{own} x.csv ftp://x"),
-            &["ftp://x", "http://127.0.0.1:9090/metrics"],
-        ),
-        (
-            &*format!("{own} missing/x.csv"),
-            &["missing/x.csv", "a folder that exists"],
-        ),
-        (
-            &*format!("{own} x.csv --interval 0s"),
-            &["--interval", "longer than 0"],
-        ),
-    ] {
+    let table = "
+        4194305 x.csv => PID 4194305 … no such process … pgrep
+        {own} x.csv {port} => no daemon_active_connections … --gauge … open, requests_total
+        {own} x.csv ftp://x => ftp://x … http://127.0.0.1:9090/metrics
+        {own} missing/x.csv => missing/x.csv … a folder that exists
+        {own} x.csv --interval 0s => --interval … longer than 0
+    ";
+    for (arguments, words) in rows(&table.replace("{own}", &own).replace("{port}", &port)) {
         let output = project.call(&format!("sample {arguments}"), 2);
-        assert_contains(&messages(&output), words);
+        assert_contains(&messages(&output), &words);
     }
     assert!(!project.path("x.csv").exists());
 }

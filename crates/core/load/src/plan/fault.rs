@@ -176,6 +176,8 @@ pub(super) fn validate(faults: &[Fault], planned: Duration, instances: u64) -> R
 
 #[cfg(test)]
 mod tests {
+    use test_kit::{assert_contains, rows};
+
     use super::*;
 
     #[derive(Deserialize)]
@@ -225,64 +227,22 @@ mod tests {
     fn a_fault_that_cannot_be_is_refused_with_the_field_and_the_remedy() {
         let service_stays = "{ at = '1s', signal = 'TERM', service = 'redis' }";
         assert_eq!(checked(&[service_stays], 1).unwrap().len(), 1);
-        let service_twice = [service_stays, SERVICE];
-        let table: [(&[&str], u64, [&str; 2]); 9] = [
-            (
-                &["{ at = '1s', signal = 'KILL' }"],
-                2,
-                ["faults[0].back_after: is missing", "`instance` of several"],
-            ),
-            (
-                &["{ at = '1s', signal = 'STOP', instance = 1 }"],
-                2,
-                ["faults[0].back_after: is missing", "500ms"],
-            ),
-            (
-                &["{ at = '1s', signal = 'KILL', instance = 1 }"],
-                1,
-                ["faults[0].back_after", "no instance would be left"],
-            ),
-            (
-                &[STAYS, "{ at = '2s', signal = 'TERM', instance = 1 }"],
-                2,
-                ["faults[1].back_after", "no instance would be left"],
-            ),
-            (
-                &[STAYS, "{ at = '2s', signal = 'TERM', instance = 2 }"],
-                3,
-                ["faults[1].instance: stays away", "leave this one out"],
-            ),
-            (
-                &service_twice,
-                1,
-                ["faults[1].service: stays away", "`back_after`"],
-            ),
-            (
-                &["{ at = '1s', signal = 'KILL', instance = 0, back_after = '1s' }"],
-                2,
-                [
-                    "faults[0].instance: 0 is not between 1 and 2",
-                    "raise `instances`",
-                ],
-            ),
-            (
-                &[
-                    "{ at = '1s', signal = 'KILL', instance = 1, service = 'redis', back_after = '1s' }",
-                ],
-                2,
-                ["faults[0].instance: cannot be combined", "a fault for each"],
-            ),
-            (
-                &["{ at = '1s', signal = 'KILL', node = 1, back_after = '1s' }"],
-                2,
-                ["unknown field `node`", "`instance`"],
-            ),
-        ];
-        for (lines, instances, parts) in table {
-            let problem = checked(lines, instances).unwrap_err();
-            for part in parts {
-                assert!(problem.contains(part), "{part:?} is not in: {problem}");
-            }
+        // The instances, and the faults.
+        let table = "
+            2, { at = '1s', signal = 'KILL' } => faults[0].back_after: is missing … `instance` of several
+            2, { at = '1s', signal = 'STOP', instance = 1 } => faults[0].back_after: is missing … 500ms
+            1, { at = '1s', signal = 'KILL', instance = 1 } => faults[0].back_after … no instance would be left
+            2, { at = '1s', signal = 'KILL', instance = 2 }, { at = '2s', signal = 'TERM', instance = 1 } => faults[1].back_after … no instance would be left
+            3, { at = '1s', signal = 'KILL', instance = 2 }, { at = '2s', signal = 'TERM', instance = 2 } => faults[1].instance: stays away … leave this one out
+            1, { at = '1s', signal = 'TERM', service = 'redis' }, { at = '4s', signal = 'STOP', service = 'redis', back_after = '1s' } => faults[1].service: stays away … `back_after`
+            2, { at = '1s', signal = 'KILL', instance = 0, back_after = '1s' } => faults[0].instance: 0 is not between 1 and 2 … raise `instances`
+            2, { at = '1s', signal = 'KILL', instance = 1, service = 'redis', back_after = '1s' } => faults[0].instance: cannot be combined … a fault for each
+            2, { at = '1s', signal = 'KILL', node = 1, back_after = '1s' } => unknown field `node` … `instance`
+        ";
+        for (text, parts) in rows(table) {
+            let (instances, faults) = text.split_once(", ").unwrap();
+            let problem = checked(&[faults], instances.parse().unwrap()).unwrap_err();
+            assert_contains(&problem, &parts);
         }
     }
 }

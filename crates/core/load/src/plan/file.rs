@@ -299,6 +299,8 @@ fn set(table: &mut toml::Table, setting: &str, value: &Value) -> Result<(), Stri
 
 #[cfg(test)]
 mod tests {
+    use test_kit::{assert_contains, rows};
+
     use super::*;
 
     #[derive(Debug, Default, Clone, Serialize, serde::Deserialize)]
@@ -337,33 +339,23 @@ mod tests {
 
     #[test]
     fn a_setting_that_does_not_fit_is_named_with_the_remedy() {
-        for (setting, parts) in [
-            ("timeline.measure", ["write it as path=value", "10s"]),
-            (
-                "timeline.measre=10s",
-                ["`measre`", "did you mean `measure`?"],
-            ),
-            ("group.0.clients=1", ["`group`", "did you mean `groups`?"]),
-            ("groups.clients=1", ["is a list", "groups.0.rate"]),
-            (
-                "groups.7.clients=1",
-                ["no entry with that index", "groups.7"],
-            ),
-            (
-                "groups.0.clients=many",
-                ["groups[0].clients", "without quotes"],
-            ),
-            ("driver.pth=/x", ["`pth`", "did you mean `path`?"]),
-            ("driver.timeout=soon", ["driver.timeout", "such as 1m30s"]),
-        ] {
+        let table = "
+            timeline.measure => write it as path=value … 10s
+            timeline.measre=10s => `measre` … did you mean `measure`?
+            group.0.clients=1 => `group` … did you mean `groups`?
+            groups.clients=1 => is a list … groups.0.rate
+            groups.7.clients=1 => no entry with that index … groups.7
+            groups.0.clients=many => groups[0].clients … without quotes
+            driver.pth=/x => `pth` … did you mean `path`?
+            driver.timeout=soon => driver.timeout … such as 1m30s
+        ";
+        for (setting, parts) in rows(table) {
             let settings = [setting.to_owned()];
             let error = plan()
                 .with_settings(&settings)
                 .expect_err("it does not fit");
             let error = error.to_string();
-            for part in parts {
-                assert!(error.contains(part), "{part:?} is not in: {error}");
-            }
+            assert_contains(&error, &parts);
             assert!(error.starts_with("--set "), "{error}");
         }
     }
@@ -372,27 +364,17 @@ mod tests {
     fn errors_in_a_plan_are_named_with_their_line_also_in_the_settings_of_the_driver() {
         let begin =
             "name = 'p'\n[timeline]\nmeasure = '1s'\ndrain = '1s'\n[[groups]]\nname = 'g'\n";
-        for (end, expected) in [
-            (
-                "clients = '3'\n[driver]\n",
-                "line 7: groups[0].clients: must be a whole number, without quotes, not the text \"3\"",
-            ),
-            (
-                "clients = 3\n[driver]\npath = 'x'\npth = 'x'\n",
-                "line 10: driver: unknown field `pth`: did you mean `path`?",
-            ),
-            (
-                "clients = 3\n[driver]\npath = 5\n",
-                "line 9: driver.path: must be a text in quotes, not the number 5",
-            ),
-            (
-                "clients = 3\n[driver]\n\n[tmeline]\nwarmup = '1s'\n",
-                "line 10: unknown field `tmeline`: did you mean `timeline`?",
-            ),
-        ] {
+        let table = r#"
+            clients = '3'\n[driver]\n => line 7: groups[0].clients: must be a whole number, without quotes, not the text "3"
+            clients = 3\n[driver]\npath = 'x'\npth = 'x'\n => line 10: driver: unknown field `pth`: did you mean `path`?
+            clients = 3\n[driver]\npath = 5\n => line 9: driver.path: must be a text in quotes, not the number 5
+            clients = 3\n[driver]\n\n[tmeline]\nwarmup = '1s'\n => line 10: unknown field `tmeline`: did you mean `timeline`?
+        "#;
+        for (end, expected) in rows(table) {
+            let end = end.replace(r"\n", "\n");
             let error = document::parse::<Plan<Settings>>(&format!("{begin}{end}"))
                 .expect_err("it is wrong");
-            assert_eq!(error.to_string(), expected);
+            assert_eq!(error.to_string(), expected[0]);
         }
     }
 

@@ -194,6 +194,8 @@ fn five() -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use test_kit::{assert_contains, rows};
+
     use super::*;
 
     fn problem(text: &str) -> String {
@@ -203,43 +205,20 @@ mod tests {
 
     #[test]
     fn contradictions_are_named_with_their_field() {
-        for (text, parts) in [
-            ("daemons = []", ["suite.daemons", "empty"]),
-            ("daemons = ['a', 'a']", ["suite.daemons", "`a` twice"]),
-            ("daemons = ['a']\nrepeat = 0", ["suite.repeat", "between 1"]),
-            (
-                "daemons = ['a']\nretry_invalid = 11",
-                ["suite.retry_invalid", "more than 10"],
-            ),
-            (
-                "daemons = ['a']\nlevels = [{ name = '../x', set = {} }]",
-                ["suite.levels", "folder"],
-            ),
-            (
-                "daemons = ['a']\nlevels = [{ name = 'x', set = {} }, { name = 'x', set = {} }]",
-                ["suite.levels", "`x` twice"],
-            ),
-            (
-                "daemons = ['a']\ncapacity = { set = 'n', from = 0, most = 9 }",
-                ["suite.capacity.from", "at least 1"],
-            ),
-            (
-                "daemons = ['a']\ncapacity = { set = 'n', from = 9, most = 8 }",
-                ["suite.capacity.most", "below"],
-            ),
-            (
-                "daemons = ['a']\ncapacity = { set = 'n', from = 1, most = 8, within_pct = 0.0 }",
-                ["suite.capacity.within_pct", "5 %"],
-            ),
-            (
-                "daemons = ['a']\nrepeat = 2\ncapacity = { set = 'n', from = 1, most = 8 }",
-                ["suite.repeat", "confirm"],
-            ),
-        ] {
-            let problem = problem(text);
-            for part in parts {
-                assert!(problem.contains(part), "{part:?} is not in: {problem}");
-            }
+        let table = r"
+            daemons = [] => suite.daemons … empty
+            daemons = ['a', 'a'] => suite.daemons … `a` twice
+            daemons = ['a']\nrepeat = 0 => suite.repeat … between 1
+            daemons = ['a']\nretry_invalid = 11 => suite.retry_invalid … more than 10
+            daemons = ['a']\nlevels = [{ name = '../x', set = {} }] => suite.levels … folder
+            daemons = ['a']\nlevels = [{ name = 'x', set = {} }, { name = 'x', set = {} }] => suite.levels … `x` twice
+            daemons = ['a']\ncapacity = { set = 'n', from = 0, most = 9 } => suite.capacity.from … at least 1
+            daemons = ['a']\ncapacity = { set = 'n', from = 9, most = 8 } => suite.capacity.most … below
+            daemons = ['a']\ncapacity = { set = 'n', from = 1, most = 8, within_pct = 0.0 } => suite.capacity.within_pct … 5 %
+            daemons = ['a']\nrepeat = 2\ncapacity = { set = 'n', from = 1, most = 8 } => suite.repeat … confirm
+        ";
+        for (text, parts) in rows(table) {
+            assert_contains(&problem(&text.replace(r"\n", "\n")), &parts);
         }
     }
 

@@ -4,10 +4,9 @@
 use std::process::{Command, Output};
 
 use harness_testing::daemons::prepared;
-use harness_testing::peer::{self, Replacement};
 use harness_testing::processes::wait_until;
 use harness_testing::program::{ended_with, words};
-use harness_testing::skip;
+use harness_testing::{peer, rows, skip};
 use serde_json::Value;
 use subject::daemon::{Options, Stopped};
 use tokio::runtime::Runtime;
@@ -104,75 +103,24 @@ fn runtime() -> Runtime {
     builder.enable_all().build().unwrap()
 }
 
-/// Each a case, the bytes of the broker with their replacement, and words of the expected failure. A method begins with
-/// its two ids.
-const WRONG: [(&str, Replacement, &str); 10] = [
-    (
-        "queue.declare: passive of a missing one is 404",
-        (b"\0\x14\0\x28\x01\x94", b"\0\x14\0\x28\x01\x95"),
-        "405",
-    ),
-    (
-        "connection.open: an unknown vhost is 530",
-        (b"\0\x0a\0\x32\x02\x12", b"\0\x0a\0\x32\x01\xf8"),
-        "expected 530",
-    ),
-    (
-        "basic.return: mandatory and unroutable is 312",
-        (b"\0\x3c\0\x32\x01\x38", b"\0\x3c\0\x32\x01\x39"),
-        "313",
-    ),
-    (
-        "basic.reject: with requeue it is the first again, redelivered",
-        // The tag, and whether the message is redelivered.
-        (
-            b"\0\x3c\0\x47\0\0\0\0\0\0\0\x02\x01",
-            b"\0\x3c\0\x47\0\0\0\0\0\0\0\x02\0",
-        ),
-        "false",
-    ),
-    (
-        "basic.get: says what is left, and counts its tags",
-        (
-            b"\0\x3c\0\x47\0\0\0\0\0\0\0\x02",
-            b"\0\x3c\0\x47\0\0\0\0\0\0\0\x03",
-        ),
-        "`get Q b delivery-tag=2 message-count=1`: delivery-tag: 3, expected 2",
-    ),
-    (
-        "content: all 256 bytes",
-        (b"\x06\x07\x08", b"\x06\x06\x08"),
-        "the body",
-    ),
-    (
-        "properties: priority",
-        // The flags of the properties, and their only value.
-        (b"\x08\0\xff", b"\x08\0\x03"),
-        "the properties",
-    ),
-    (
-        "queue.purge: counts what it removes",
-        (b"\0\x32\0\x1f\0\0\0\x03", b"\0\x32\0\x1f\0\0\0\x02"),
-        "`queue.purge Q = 3`: message-count: 2, expected 3",
-    ),
-    (
-        "connection.start: capability basic.nack",
-        (b"basic.nack", b"basic.wack"),
-        "None, expected",
-    ),
-    (
-        "confirm: tags count from 1 after confirm.select",
-        (
-            b"\0\x3c\0\x50\0\0\0\0\0\0\0\x02",
-            b"\0\x3c\0\x50\0\0\0\0\0\0\0\x01",
-        ),
-        "1, expected 2",
-    ),
-];
+/// A row has a case, bytes of the broker, others to send instead, and words of the expected failure. A method begins with
+/// its two ids; in `basic.get-ok`, the tag and whether the message is redelivered follow.
+const WRONG: &str = r#"
+    queue.declare: passive of a missing one is 404 => \0\x14\0\x28\x01\x94 -> \0\x14\0\x28\x01\x95 … 405
+    connection.open: an unknown vhost is 530 => \0\x0a\0\x32\x02\x12 -> \0\x0a\0\x32\x01\xf8 … expected 530
+    basic.return: mandatory and unroutable is 312 => \0\x3c\0\x32\x01\x38 -> \0\x3c\0\x32\x01\x39 … 313
+    basic.reject: with requeue it is the first again, redelivered => \0\x3c\0\x47\0\0\0\0\0\0\0\x02\x01 -> \0\x3c\0\x47\0\0\0\0\0\0\0\x02\0 … false
+    basic.get: says what is left, and counts its tags => \0\x3c\0\x47\0\0\0\0\0\0\0\x02 -> \0\x3c\0\x47\0\0\0\0\0\0\0\x03 … `get Q b delivery-tag=2 message-count=1`: delivery-tag: 3, expected 2
+    content: all 256 bytes => \x06\x07\x08 -> \x06\x06\x08 … the body
+    properties: priority => \x08\0\xff -> \x08\0\x03 … the properties
+    queue.purge: counts what it removes => \0\x32\0\x1f\0\0\0\x03 -> \0\x32\0\x1f\0\0\0\x02 … `queue.purge Q = 3`: message-count: 2, expected 3
+    connection.start: capability basic.nack => basic.nack -> basic.wack … None, expected
+    confirm: tags count from 1 after confirm.select => \0\x3c\0\x50\0\0\0\0\0\0\0\x02 -> \0\x3c\0\x50\0\0\0\0\0\0\0\x01 … 1, expected 2
+"#;
 
 /// Returns the URI of a proxy to the broker at this port.
-fn proxy(port: u16, replacement: Replacement) -> String {
-    format!("amqp://{}", peer::proxy(port, replacement))
+fn proxy(port: u16, from: &str, to: &str) -> String {
+    format!("amqp://{}", peer::proxy(port, from, to))
 }
 
 #[test]
@@ -183,22 +131,23 @@ fn one_wrong_answer_fails_the_case_about_it_and_the_right_one_does_not() {
         .block_on(daemon.start(&[], &Options::default()))
         .unwrap();
     let port = daemon.endpoint().port.unwrap();
-    for (case, replacement, words) in WRONG {
-        let right = proxy(port, (replacement.0, replacement.0));
+    for (case, parts) in rows(WRONG) {
+        let (from, to) = parts[0].split_once(" -> ").unwrap();
+        let right = proxy(port, from, from);
         let (code, tap, said) = conformance(&["--uri", &right, "--only", case]);
         assert_eq!(code, Some(0), "{tap}{said}");
         assert!(tap.contains(&format!("\nok 1 - {case}")), "{tap}");
-        let wrong = proxy(port, replacement);
+        let wrong = proxy(port, from, to);
         let (code, tap, said) = conformance(&["--uri", &wrong, "--only", case]);
         assert_eq!(code, Some(1), "{tap}{said}");
         assert!(tap.contains(&format!("\nnot ok 1 - {case}")), "{tap}");
-        assert!(tap.contains(words), "{words:?} is not in:\n{tap}");
+        assert!(tap.contains(parts[1]), "{} is not in:\n{tap}", parts[1]);
     }
 }
 
 #[test]
 fn a_broker_that_hangs_up_or_is_not_there_fails_every_case() {
-    let mute = proxy(1, (b"a", b"a"));
+    let mute = proxy(1, "a", "a");
     for uri in [mute, "amqp://127.0.0.1:1".to_owned()] {
         let (code, tap, said) = conformance(&[&uri, "--only", "tx.commit"]);
         assert_eq!(code, Some(1), "{tap}{said}");
@@ -208,32 +157,22 @@ fn a_broker_that_hangs_up_or_is_not_there_fails_every_case() {
 
 #[test]
 fn a_call_that_cannot_be_right_is_refused_with_option_and_remedy() {
-    for (call, parts) in [
-        ("", &["--daemon"][..]),
-        (
-            "--daemon nonesuch",
-            &["nonesuch", "known daemons", "rabbitmq"],
-        ),
-        ("--daemon rabbitmq --uri amqp://127.0.0.1", &["--uri"]),
-        ("--daemon rabbitmq amqp://127.0.0.1", &["--daemon"]),
-        (
-            "amqp://127.0.0.1 --uri amqp://127.0.0.1",
-            &["--uri", "one broker"],
-        ),
-        ("--uri 127.0.0.1:5672", &["--uri", "amqp://localhost:5672/"]),
-        (
-            "--uri amqp://127.0.0.1 --only xyz",
-            &["--only xyz", "tx.commit"],
-        ),
-        (
-            "--uri amqp://127.0.0.1 --format xml",
-            &["--format", "tap", "json"],
-        ),
-    ] {
+    for (call, parts) in rows(
+        "
+            => --daemon
+            --daemon nonesuch => nonesuch … known daemons … rabbitmq
+            --daemon rabbitmq --uri amqp://127.0.0.1 => --uri
+            --daemon rabbitmq amqp://127.0.0.1 => --daemon
+            amqp://127.0.0.1 --uri amqp://127.0.0.1 => --uri … one broker
+            --uri 127.0.0.1:5672 => --uri … amqp://localhost:5672/
+            --uri amqp://127.0.0.1 --only xyz => --only xyz … tx.commit
+            --uri amqp://127.0.0.1 --format xml => --format … tap … json
+        ",
+    ) {
         let mut command = Command::new(PROGRAM);
         command.arg("conformance").args(words(call));
         let output = command.output().unwrap();
-        ended_with(&output, 2, parts, &command);
+        ended_with(&output, 2, &parts, &command);
         assert!(output.stdout.is_empty(), "{call}");
     }
 }

@@ -2,6 +2,7 @@
 
 use harness_testing::program::Program;
 use harness_testing::result::ResultFile;
+use harness_testing::rows;
 
 /// The path of the program.
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_amqp-perftest");
@@ -14,11 +15,13 @@ pub(crate) fn program(engine: &str, uri: &str) -> Program {
     Program::new(PROGRAM).args(["--engine", engine, "--uri", uri, "--quiet"])
 }
 
-/// Checks that a call is refused before anything starts, with field and remedy.
+/// Checks that the calls of a table are refused before anything starts, with field and remedy.
 #[track_caller]
-pub(crate) fn refused(engine: &str, arguments: &str, names: &[&str]) {
-    let program = program(engine, "amqp://127.0.0.1:1/").call(arguments);
-    program.refused(2, names);
+pub(crate) fn refused(engine: &str, table: &str) {
+    for (call, parts) in rows(table) {
+        let program = program(engine, "amqp://127.0.0.1:1/").call(call);
+        program.refused(2, &parts);
+    }
 }
 
 /// Returns the duration of a run in seconds. Tests that a run ends early bound it by a part of the planned minutes, ten

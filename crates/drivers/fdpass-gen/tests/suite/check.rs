@@ -174,23 +174,17 @@ fn a_daemon_that_may_not_open_as_many_files_is_not_put_under_load() {
 
 #[test]
 fn a_call_that_cannot_be_right_is_refused_with_option_and_remedy() {
-    for (arguments, words) in [
-        (
-            "check --daemon nonesuch",
-            &["nonesuch", "known daemons: faulty"][..],
-        ),
-        ("check --daemon faulty --socket /s", &["--socket"]),
-        (
-            "check --socket /nowhere/s",
-            &["--socket /nowhere/s", "start the daemon"],
-        ),
-        ("check --daemon faulty --messages 3", &["--messages"]),
-        ("check --messages 3", &["--socket"]),
-        ("check --messages many", &["--messages"]),
-        ("check --connections 3", &["--connections"]),
-    ] {
-        faulty::refused(arguments, words);
-    }
+    faulty::refused(
+        "
+            check --daemon nonesuch => nonesuch … known daemons: faulty
+            check --daemon faulty --socket /s => --socket
+            check --socket /nowhere/s => --socket /nowhere/s … start the daemon
+            check --daemon faulty --messages 3 => --messages
+            check --messages 3 => --socket
+            check --messages many => --messages
+            check --connections 3 => --connections
+        ",
+    );
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("s");
     serve_here(&socket, SockType::Stream, Fault::None);

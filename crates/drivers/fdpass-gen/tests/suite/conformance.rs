@@ -176,37 +176,19 @@ fn on_a_daemon_that_runs_already_what_needs_a_launch_is_passed_over_with_a_reaso
 
 #[test]
 fn a_call_that_cannot_be_right_is_refused_with_option_and_remedy() {
-    for (arguments, words) in [
-        ("conformance", &["--daemon"][..]),
-        (
-            "conformance --daemon nonesuch",
-            &["nonesuch", "known daemons"],
-        ),
-        ("conformance --daemon faulty --socket /s", &["--socket"]),
-        (
-            "conformance --daemon faulty --only xyz",
-            &["--only xyz", "two descriptors"],
-        ),
-        (
-            "conformance --daemon faulty --format xml",
-            &["--format", "tap", "json"],
-        ),
-        (
-            "conformance --socket /nowhere/s",
-            &["--socket /nowhere/s", "start the daemon"],
-        ),
-        (
-            "conformance /nowhere/s --metrics http://x/",
-            &["--socket /nowhere/s", "start the daemon"],
-        ),
-        ("conformance /s --socket /s", &["--socket", "one daemon"]),
-        ("conformance --socket /dev/null", &["--socket /dev/null"]),
-        (
-            "conformance --daemon faulty --metrics http://x/",
-            &["--metrics"],
-        ),
-        ("--rate 5 conformance", &["conformance"]),
-    ] {
-        faulty::refused(arguments, words);
-    }
+    faulty::refused(
+        "
+            conformance => --daemon
+            conformance --daemon nonesuch => nonesuch … known daemons
+            conformance --daemon faulty --socket /s => --socket
+            conformance --daemon faulty --only xyz => --only xyz … two descriptors
+            conformance --daemon faulty --format xml => --format … tap … json
+            conformance --socket /nowhere/s => --socket /nowhere/s … start the daemon
+            conformance /nowhere/s --metrics http://x/ => --socket /nowhere/s … start the daemon
+            conformance /s --socket /s => --socket … one daemon
+            conformance --socket /dev/null => --socket /dev/null
+            conformance --daemon faulty --metrics http://x/ => --metrics
+            --rate 5 conformance => conformance
+        ",
+    );
 }

@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use fdpass_client::transcript::Transcript;
 use harness_testing::program::{ended_with, words};
+use harness_testing::rows;
 use nix::sys::socket::{SockFlag, SockType};
 use tempfile::TempDir;
 
@@ -110,11 +111,13 @@ pub(crate) fn ended(mut command: Command) -> (Option<i32>, String, String) {
 
 /// Checks that the program refuses arguments with these words, and prints nothing.
 #[track_caller]
-pub(crate) fn refused(arguments: &str, parts: &[&str]) {
-    let root = project(Fault::None);
-    let output = program(root.path(), arguments).output().unwrap();
-    ended_with(&output, 2, parts, &arguments);
-    assert!(output.stdout.is_empty(), "{arguments:?}");
+pub(crate) fn refused(table: &str) {
+    for (arguments, parts) in rows(table) {
+        let root = project(Fault::None);
+        let output = program(root.path(), arguments).output().unwrap();
+        ended_with(&output, 2, &parts, &arguments);
+        assert!(output.stdout.is_empty(), "{arguments:?}");
+    }
 }
 
 /// Runs the daemon if this program was launched as one; it never returns then.

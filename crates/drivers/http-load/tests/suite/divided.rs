@@ -5,8 +5,9 @@ use std::process::Stdio;
 
 use harness_testing::divided::DividedRun;
 use harness_testing::processes::{send, wait_until};
-use harness_testing::program::ended_with;
+use harness_testing::program::{ended_with, words};
 use harness_testing::result::ResultFile;
+use harness_testing::rows;
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
@@ -16,18 +17,8 @@ use crate::servers::{url, well};
 /// Starts three shards of a rate against a server.
 fn three(url: &str, seconds: &str) -> DividedRun {
     let mut run = DividedRun::new(PROGRAM);
-    let load = [
-        url,
-        "-R",
-        "300",
-        "-c",
-        "30",
-        "-d",
-        seconds,
-        "--threads",
-        "1",
-    ];
-    run.start_shards(3, &load);
+    let load = format!("{url} -R 300 -c 30 -d {seconds} --threads 1");
+    run.start_shards(3, &words(&load));
     run
 }
 
@@ -217,19 +208,8 @@ fn a_threshold_is_judged_for_the_whole_load() {
     let server = well();
     let mut run = DividedRun::new(PROGRAM);
     let url = url(&server);
-    let threshold = "rate >= 250";
-    let load = [
-        &url,
-        "-R",
-        "300",
-        "-d",
-        "2s",
-        "--threads",
-        "1",
-        "--threshold",
-        threshold,
-    ];
-    run.start_shards(2, &load);
+    let load = format!("{url} -R 300 -d 2s --threads 1 --threshold 'rate >= 250'");
+    run.start_shards(2, &words(&load));
     run.wait_for_results();
     assert_eq!(run.shard(0)["thresholds"], Value::Array(Vec::new()));
     let (merged, _, _) = run.merge();
@@ -246,20 +226,8 @@ fn shards_that_know_the_time_need_not_wait_for_each_other() {
     let mut run = DividedRun::new(PROGRAM);
     let at = (load::clock::unix_ns() / 1_000_000_000 + 8).to_string();
     let url = url(&server);
-    run.start_shards(
-        2,
-        &[
-            &url,
-            "-R",
-            "100",
-            "-d",
-            "1s",
-            "--threads",
-            "1",
-            "--start-at",
-            &at,
-        ],
-    );
+    let load = format!("{url} -R 100 -d 1s --threads 1 --start-at {at}");
+    run.start_shards(2, &words(&load));
     run.wait_for_results();
     assert!(!run.folder().join("go").exists());
     let (merged, _, report) = run.merge();
@@ -459,46 +427,21 @@ fn options_that_contradict_each_other_are_refused_with_the_remedy() {
     let dir = dir.to_str().unwrap();
     let server = well();
     let url = url(&server);
-    for (arguments, words) in [
-        (&["--shard", "0/2", &url][..], &["--result-dir"][..]),
-        (
-            &["--result-dir", dir, &url],
-            &["--result-dir", "--shard I/N", "--role daemon"],
-        ),
-        (
-            &["--result-dir", dir, "--shard", "2/2", &url],
-            &["--shard 2/2", "0/2 to 1/2"],
-        ),
-        (
-            &["--result-dir", dir, "--shard", "auto", &url],
-            &["SLURM_STEP_ID", "srun"],
-        ),
-        (
-            &["--result-dir", dir, "--role", "daemon", "--shard", "0/2"],
-            &["--role daemon", "leave out --shard"],
-        ),
-        (
-            &["--result-dir", dir, "--role", "daemon", &url],
-            &["--role", "--role load"],
-        ),
-        (
-            &[
-                "--result-dir",
-                dir,
-                "--shard",
-                "0/2",
-                "--start-at",
-                "2020-01-01T00:00:00Z",
-                &url,
-            ],
-            &["--start-at", "ago"],
-        ),
-        (&["merge", &format!("{dir}/none")], &["reading"]),
-    ] {
+    let calls = "
+        --shard 0/2 {url} => --result-dir
+        --result-dir {dir} {url} => --result-dir … --shard I/N … --role daemon
+        --result-dir {dir} --shard 2/2 {url} => --shard 2/2 … 0/2 to 1/2
+        --result-dir {dir} --shard auto {url} => SLURM_STEP_ID … srun
+        --result-dir {dir} --role daemon --shard 0/2 => --role daemon … leave out --shard
+        --result-dir {dir} --role daemon {url} => --role … --role load
+        --result-dir {dir} --shard 0/2 --start-at 2020-01-01T00:00:00Z {url} => --start-at … ago
+        merge {dir}/none => reading
+    ";
+    for (call, parts) in rows(&calls.replace("{dir}", dir).replace("{url}", &url)) {
         let mut command = std::process::Command::new(PROGRAM);
         // No engine has started this test.
-        command.env_remove("SLURM_STEP_ID").args(arguments);
-        ended_with(&command.output().unwrap(), 2, words, &arguments);
+        command.env_remove("SLURM_STEP_ID").args(words(call));
+        ended_with(&command.output().unwrap(), 2, &parts, &call);
     }
     let not_divided = program(&[&url, "-d", "100ms"]).run();
     let merge = std::process::Command::new(PROGRAM)
@@ -512,25 +455,17 @@ fn options_that_contradict_each_other_are_refused_with_the_remedy() {
 #[test]
 fn descriptors_are_judged_for_the_share() {
     let server = well();
-    let with = |shard: &str, code: i32, words: &[&str]| {
+    let with = |shard: &str, code: i32, parts: &[&str]| {
         let run = DividedRun::new(PROGRAM);
-        let load = [
-            "-c",
-            "1200",
-            "-d",
-            "1s",
-            "--threads",
-            "1",
-            "--processes",
-            "1",
-        ];
-        let part = run.part(&[&["--shard", shard, &url(&server)], &load[..]].concat());
+        let url = url(&server);
+        let load = format!("--shard {shard} {url} -c 1200 -d 1s --threads 1 --processes 1");
+        let part = run.part(&words(&load));
         let mut limited = std::process::Command::new("sh");
         limited.args(["-c", "ulimit -n 700; exec \"$@\"", "sh"]);
         limited.arg(part.get_program()).args(part.get_args());
         limited.args(["--shard-timeout", "1s"]);
         let output = limited.output().unwrap();
-        ended_with(&output, code, words, &limited);
+        ended_with(&output, code, parts, &limited);
     };
     with(
         "0/1",

@@ -40,14 +40,7 @@ fn sampled(options: &[&str]) -> (CompletedRun, String, [String; 2]) {
     let mut command = Command::new(PROGRAM);
     command.args(options).args(["--full", "--out"]);
     // So many requests of each of eight clients take a second of CPU time on each side, on any machine.
-    let requests = [
-        "--set",
-        "groups.0.ops=10000",
-        "--warmup",
-        "0s",
-        "-d",
-        "2min",
-    ];
+    let requests = "--set groups.0.ops=10000 --warmup 0s -d 2min".split(' ');
     let output = command.arg(folder.path()).args(requests).output().unwrap();
     let ran = CompletedRun::read(&output, folder.path());
     let result = result::find(folder.path(), "result.json").unwrap();
@@ -115,19 +108,8 @@ fn the_processes_of_a_driver_are_sampled_too_and_a_side_that_is_not_asked_for_is
 /// Starts an endless load whose CPU samples are taken. Returns it with the processes that take them.
 #[track_caller]
 fn start() -> (RunningProgram, Vec<i32>) {
-    let load = [
-        "--quiet",
-        "--daemon",
-        "http-daemon",
-        "-c",
-        "2",
-        "-d",
-        "10min",
-    ];
-    let started = Program::new(PROGRAM)
-        .args(load)
-        .args(["--flamegraph", "both"])
-        .start();
+    let load = "--quiet --daemon http-daemon -c 2 -d 10min --flamegraph both";
+    let started = Program::new(PROGRAM).call(load).start();
     started.wait_for("ok", 1);
     let samplers = running(pid(&started), "perf");
     assert_eq!(samplers.len(), 2, "{samplers:?}");

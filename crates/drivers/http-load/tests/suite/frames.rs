@@ -1,24 +1,22 @@
 //! Frames of HTTP/2, for servers that a test plays.
 
+mod text;
+
 use std::io::{self, Read as _, Write as _};
 use std::net::TcpStream;
+
+pub(crate) use text::frames;
 
 /// Types of frames (RFC 9113 §6).
 pub(crate) const DATA: u8 = 0;
 pub(crate) const HEADERS: u8 = 1;
-pub(crate) const PRIORITY: u8 = 2;
 pub(crate) const RST_STREAM: u8 = 3;
 pub(crate) const SETTINGS: u8 = 4;
-pub(crate) const PUSH_PROMISE: u8 = 5;
-pub(crate) const PING: u8 = 6;
 pub(crate) const GOAWAY: u8 = 7;
-pub(crate) const WINDOW_UPDATE: u8 = 8;
-pub(crate) const CONTINUATION: u8 = 9;
 /// Flags.
 pub(crate) const ACK: u8 = 0x1;
 pub(crate) const END_STREAM: u8 = 0x1;
 pub(crate) const END_HEADERS: u8 = 0x4;
-pub(crate) const PADDED: u8 = 0x8;
 /// The preface of a client (RFC 9113 §3.4), in bytes.
 const PREFACE: usize = 24;
 

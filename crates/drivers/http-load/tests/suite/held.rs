@@ -5,29 +5,20 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use harness_testing::result::ResultFile;
 
-use crate::program::{run, started_of};
+use crate::program::{program, run, started_of};
 use crate::scripted::{Scripted, Step};
 use crate::servers::{ENGINES, OK, answers, url, well};
 
 /// 40 connections, all open after 0.4 s, with 40 requests a second.
-const HELD: [&str; 7] = [
-    "--keep-open",
-    "-c",
-    "40",
-    "--connect-rate",
-    "100",
-    "-R",
-    "40",
-];
+const HELD: &str = "--keep-open -c 40 --connect-rate 100 -R 40";
 
 #[test]
 fn held_connections_are_held_and_counted_each_second() {
     for engine in ENGINES {
         let server = well();
         let url = url(&server);
-        let words = [url.as_str(), "--engine", engine, "-t", "2"];
-        let time = ["--warmup", "500ms", "-d", "2s"];
-        let ran = run(&[&HELD[..], &time, &words].concat());
+        let call = format!("{HELD} --warmup 500ms -d 2s {url} --engine {engine} -t 2");
+        let ran = program(&[]).call(&call).run().result;
         started_of(&ran, 80);
         assert_eq!(ran.count("opened"), 40, "{engine}");
         let seconds = ran["seconds"].as_array().unwrap();
@@ -104,16 +95,8 @@ fn a_server_that_holds_fewer_than_were_asked_for_is_told_apart() {
             _ => vec![Step::Close],
         });
         let url = url(&server);
-        let words = [
-            url.as_str(),
-            "--engine",
-            engine,
-            "--open-timeout",
-            "500ms",
-            "-d",
-            "1s",
-        ];
-        let ran = run(&[&HELD[..], &words].concat());
+        let call = format!("{HELD} {url} --engine {engine} --open-timeout 500ms -d 1s");
+        let ran = program(&[]).call(&call).run().result;
         // On a busy machine it may close all of them before they are open.
         let refused = ran.count("lost") + ran.count("unconnected");
         assert!(refused > 0, "{engine}");

@@ -3,296 +3,62 @@
 use std::io::{self, Write as _};
 use std::net::{Shutdown, TcpStream};
 
-use harness_testing::peer;
+use harness_testing::{peer, rows};
 use http_load::{Engine, Settings};
 use load::recorder::OK;
 
-use crate::frames::{
-    CONTINUATION, DATA, END_HEADERS, END_STREAM, HEADERS, PADDED, PING, PRIORITY, PUSH_PROMISE,
-    RST_STREAM, SETTINGS, WINDOW_UPDATE, begin, frame, goaway, next_request,
-};
+use crate::frames::{begin, frames, next_request};
 use crate::scenarios::{ENGINES, adds_up, errors, failed, put, users};
 
-/// An answer to one request, and the outcome of the request.
-struct Case {
-    name: &'static str,
-    method: &'static str,
-    bytes: Vec<u8>,
-    outcome: &'static str,
-    body: u64,
-    /// The outcome with hyper, if it differs, with the reason.
-    hyper: Option<(&'static str, &'static str)>,
-}
-
-impl Case {
-    fn hyper(mut self, outcome: &'static str, why: &'static str) -> Self {
-        self.hyper = Some((outcome, why));
-        self
-    }
-
-    fn head(mut self) -> Self {
-        self.method = "HEAD";
-        self
-    }
-}
-
-fn case(name: &'static str, frames: &[Vec<u8>], outcome: &'static str, body: u64) -> Case {
-    Case {
-        name,
-        method: "GET",
-        bytes: frames.concat(),
-        outcome,
-        body,
-        hyper: None,
-    }
-}
-
-fn ok(name: &'static str, frames: &[Vec<u8>], body: u64) -> Case {
-    case(name, frames, "ok", body)
-}
-
-fn wrong(name: &'static str, frames: &[Vec<u8>]) -> Case {
-    case(name, frames, "protocol_http2", 0)
-}
-
-/// The head of a response that goes on.
-fn head(block: &[u8]) -> Vec<u8> {
-    frame(HEADERS, END_HEADERS, 1, block)
-}
-
-/// A head that is the whole response, or trailers.
-fn last(block: &[u8]) -> Vec<u8> {
-    frame(HEADERS, END_HEADERS | END_STREAM, 1, block)
-}
-
-fn data(flags: u8, payload: &[u8]) -> Vec<u8> {
-    frame(DATA, flags, 1, payload)
-}
-
-/// The status 200 by its index in the static table.
-fn ok_head() -> Vec<u8> {
-    head(b"\x88")
-}
-
-fn whole_answers() -> Vec<Case> {
-    let five = || data(END_STREAM, b"hello");
-    let of_length =
-        |length: &[u8]| [b"\x88\x5c".as_slice(), &[length.len() as u8], length].concat();
-    vec![
-        ok("plain", &[ok_head(), five()], 5),
-        ok("no body", &[last(b"\x88")], 0),
-        ok(
-            "an empty piece at the end",
-            &[ok_head(), data(0, b"hello"), data(END_STREAM, b"")],
-            5,
-        ),
-        ok(
-            "padding",
-            &[ok_head(), data(PADDED | END_STREAM, b"\x02hello\0\0")],
-            5,
-        ),
-        ok(
-            "padding alone",
-            &[
-                ok_head(),
-                five().repeat(0),
-                data(PADDED, b"\x02\0\0"),
-                five(),
-            ],
-            5,
-        ),
-        ok("a length", &[head(&of_length(b"5")), five()], 5),
-        ok(
-            "the same length twice",
-            &[head(&[&of_length(b"5")[..], b"\x5c\x015"].concat()), five()],
-            5,
-        ),
-        ok(
-            "the length of a body that HEAD has not",
-            &[last(&of_length(b"5"))],
-            0,
-        )
-        .head(),
-        ok(
-            "a head in pieces",
-            &[
-                frame(HEADERS, END_STREAM, 1, b""),
-                frame(CONTINUATION, 0, 1, b"\x08"),
-                frame(CONTINUATION, END_HEADERS, 1, b"\x03200"),
-            ],
-            0,
-        ),
-        ok(
-            "interim responses",
-            &[
-                head(b"\x08\x03103"),
-                head(b"\x08\x03100"),
-                ok_head(),
-                five(),
-            ],
-            5,
-        ),
-        ok(
-            "trailers",
-            &[ok_head(), data(0, b"hello"), last(b"\x00\x01a\x01b")],
-            5,
-        ),
-        ok(
-            "a ping, and an unknown frame",
-            &[
-                frame(PING, 0, 0, &[7; 8]),
-                ok_head(),
-                frame(0xbe, 0xff, 1, b"grease"),
-                five(),
-            ],
-            5,
-        ),
-        ok(
-            "other frames between",
-            &[
-                frame(PRIORITY, 0, 1, &[0; 5]),
-                frame(WINDOW_UPDATE, 0, 0, &[0, 0, 0, 1]),
-                ok_head(),
-                frame(SETTINGS, 0, 0, &[]),
-                five(),
-            ],
-            5,
-        ),
-        ok(
-            "new settings",
-            &[
-                frame(
-                    SETTINGS,
-                    0,
-                    0,
-                    &[
-                        0, 1, 0, 0, 0, 0, 0, 3, 0, 0, 0, 1, 0, 4, 0, 0, 0, 1, 0, 5, 0, 1, 0, 0,
-                    ],
-                ),
-                ok_head(),
-                five(),
-            ],
-            5,
-        ),
-        ok("a GOAWAY behind it", &[ok_head(), five(), goaway(1)], 5),
-        ok("a GOAWAY before it", &[goaway(1), ok_head(), five()], 5),
-        case("a status of errors", &[last(b"\x8d")], "status", 0),
-    ]
-}
-
-fn broken_answers() -> Vec<Case> {
-    let five = || data(END_STREAM, b"hello");
-    let long = frame(
-        HEADERS,
-        0,
-        1,
-        &[b"\x88\x00\x01a\x7f\xf1\xff\x04".as_slice(), &[b'x'; 16_000]].concat(),
-    );
-    let more = || frame(CONTINUATION, 0, 1, &[b'x'; 16_000]);
-    vec![
-        case("nothing", &[], "early_close", 0),
-        case(
-            "a part of a frame",
-            &[ok_head()[..5].to_vec()],
-            "early_close",
-            0,
-        )
-        .hyper("reset", "reports what is left as an error of the system"),
-        case(
-            "a head without a body",
-            &[ok_head(), data(0, b"hel")],
-            "early_close",
-            0,
-        ),
-        case(
-            "a reset",
-            &[frame(RST_STREAM, 0, 1, &[0, 0, 0, 2])],
-            "reset",
-            0,
-        ),
-        case(
-            "a reset within the body",
-            &[
-                ok_head(),
-                data(0, b"hel"),
-                frame(RST_STREAM, 0, 1, &[0, 0, 0, 8]),
-            ],
-            "reset",
-            0,
-        ),
-        case("a GOAWAY that excludes it", &[goaway(0)], "early_close", 0),
-        wrong(
-            "HTTP/1.1",
-            &[b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n".to_vec()],
-        ),
-        wrong(
-            "a length that is too long",
-            &[head(b"\x88\x5c\x019"), five()],
-        ),
-        wrong(
-            "a length that is too short",
-            &[head(b"\x88\x5c\x013"), five()],
-        ),
-        wrong("a length of letters", &[head(b"\x88\x5c\x01x"), five()]),
-        wrong("two lengths", &[head(b"\x88\x5c\x015\x5c\x016"), five()]),
-        wrong("no status", &[last(b"\x5c\x010")]),
-        wrong("a field in upper case", &[last(b"\x88\x00\x01A\x01b")]),
-        wrong(
-            "a field of connections",
-            &[last(b"\x88\x00\x0aconnection\x05close")],
-        ),
-        wrong("101", &[head(b"\x08\x03101"), ok_head(), five()])
-            .hyper("ok", "takes it for an interim response"),
-        wrong("a body of 204", &[head(b"\x89"), five()]).hyper("ok", "hands the body on"),
-        wrong("a body for HEAD", &[ok_head(), five()]).head(),
-        wrong("data first", &[five()]),
-        wrong(
-            "a push",
-            &[frame(
-                PUSH_PROMISE,
-                END_HEADERS,
-                1,
-                b"\0\0\0\x02\x82\x84\x86",
-            )],
-        ),
-        wrong(
-            "a frame above 16 KiB",
-            &[frame(HEADERS, END_HEADERS, 1, &[0; 16_385])],
-        ),
-        wrong(
-            "a stream that was not opened",
-            &[frame(HEADERS, END_HEADERS, 3, b"\x88")],
-        ),
-        wrong(
-            "a stream of the server",
-            &[frame(HEADERS, END_HEADERS, 2, b"\x88")],
-        ),
-        wrong(
-            "fields that cannot be decoded",
-            &[last(b"\xff\xff\xff\xff\xff\xff")],
-        ),
-        wrong(
-            "a frame within a head",
-            &[frame(HEADERS, 0, 1, b"\x88"), frame(PING, 0, 0, &[0; 8])],
-        ),
-        wrong(
-            "more padding than data",
-            &[ok_head(), data(PADDED, b"\x09hello")],
-        ),
-        wrong("a short ping", &[frame(PING, 0, 0, &[0; 7])]),
-        wrong(
-            "a window that does not grow",
-            &[frame(WINDOW_UPDATE, 0, 0, &[0; 4])],
-        ),
-        case(
-            "a head above 64 KiB",
-            &[long, more(), more(), more(), more(), more()],
-            "protocol_head_too_large",
-            0,
-        )
-        .hyper("protocol_http2", "counts the frames of a head instead"),
-    ]
-}
+/// A row has a name, the frames of the answer, and the outcome of the request, for `ok` with the length of the body. It adds
+/// whether `HEAD` asked, or the outcome with hyper if it differs, with the reason.
+const ANSWERS: &str = r#"
+    plain: HEADERS 4 1 88 + DATA 1 1 "hello" => ok 5
+    no body: HEADERS 5 1 88 => ok 0
+    an empty piece at the end: HEADERS 4 1 88 + DATA 0 1 "hello" + DATA 1 1 => ok 5
+    padding: HEADERS 4 1 88 + DATA 9 1 02 "hello" 00 00 => ok 5
+    padding alone: HEADERS 4 1 88 + DATA 8 1 02 00 00 + DATA 1 1 "hello" => ok 5
+    a length: HEADERS 4 1 88 5c 01 "5" + DATA 1 1 "hello" => ok 5
+    the same length twice: HEADERS 4 1 88 5c 01 "5" 5c 01 "5" + DATA 1 1 "hello" => ok 5
+    the length of a body that HEAD has not: HEADERS 5 1 88 5c 01 "5" => ok 0 … HEAD
+    a head in pieces: HEADERS 1 1 + CONTINUATION 0 1 08 + CONTINUATION 4 1 03 "200" => ok 0
+    interim responses: HEADERS 4 1 08 03 "103" + HEADERS 4 1 08 03 "100" + HEADERS 4 1 88 + DATA 1 1 "hello" => ok 5
+    trailers: HEADERS 4 1 88 + DATA 0 1 "hello" + HEADERS 5 1 00 01 "a" 01 "b" => ok 5
+    a ping, and an unknown frame: PING 0 0 07*8 + HEADERS 4 1 88 + be ff 1 "grease" + DATA 1 1 "hello" => ok 5
+    other frames between: PRIORITY 0 1 00*5 + WINDOW_UPDATE 0 0 00 00 00 01 + HEADERS 4 1 88 + SETTINGS 0 0 + DATA 1 1 "hello" => ok 5
+    new settings: SETTINGS 0 0 00 01 00*5 03 00 00 00 01 00 04 00 00 00 01 00 05 00 01 00 00 + HEADERS 4 1 88 + DATA 1 1 "hello" => ok 5
+    a GOAWAY behind it: HEADERS 4 1 88 + DATA 1 1 "hello" + GOAWAY 0 0 00 00 00 01 00*4 => ok 5
+    a GOAWAY before it: GOAWAY 0 0 00 00 00 01 00*4 + HEADERS 4 1 88 + DATA 1 1 "hello" => ok 5
+    a status of errors: HEADERS 5 1 8d => status
+    nothing: => early_close
+    a part of a frame: raw 00 00 01 01 04 => early_close … reset with hyper: it reports what is left as an error of the system
+    a head without a body: HEADERS 4 1 88 + DATA 0 1 "hel" => early_close
+    a reset: RST_STREAM 0 1 00 00 00 02 => reset
+    a reset within the body: HEADERS 4 1 88 + DATA 0 1 "hel" + RST_STREAM 0 1 00 00 00 08 => reset
+    a GOAWAY that excludes it: GOAWAY 0 0 00 00 00 00 00*4 => early_close
+    HTTP/1.1: raw "HTTP/1.1" 20 "200" 20 "OK" 0d 0a "Content-Length:" 20 "0" 0d 0a 0d 0a => protocol_http2
+    a length that is too long: HEADERS 4 1 88 5c 01 "9" + DATA 1 1 "hello" => protocol_http2
+    a length that is too short: HEADERS 4 1 88 5c 01 "3" + DATA 1 1 "hello" => protocol_http2
+    a length of letters: HEADERS 4 1 88 5c 01 "x" + DATA 1 1 "hello" => protocol_http2
+    two lengths: HEADERS 4 1 88 5c 01 "5" 5c 01 "6" + DATA 1 1 "hello" => protocol_http2
+    no status: HEADERS 5 1 5c 01 "0" => protocol_http2
+    a field in upper case: HEADERS 5 1 88 00 01 "A" 01 "b" => protocol_http2
+    a field of connections: HEADERS 5 1 88 00 0a "connection" 05 "close" => protocol_http2
+    101: HEADERS 4 1 08 03 "101" + HEADERS 4 1 88 + DATA 1 1 "hello" => protocol_http2 … ok with hyper: it takes it for an interim response
+    a body of 204: HEADERS 4 1 89 + DATA 1 1 "hello" => protocol_http2 … ok with hyper: it hands the body on
+    a body for HEAD: HEADERS 4 1 88 + DATA 1 1 "hello" => protocol_http2 … HEAD
+    data first: DATA 1 1 "hello" => protocol_http2
+    a push: PUSH_PROMISE 4 1 00 00 00 02 82 84 86 => protocol_http2
+    a frame above 16 KiB: HEADERS 4 1 00*16385 => protocol_http2
+    a stream that was not opened: HEADERS 4 3 88 => protocol_http2
+    a stream of the server: HEADERS 4 2 88 => protocol_http2
+    fields that cannot be decoded: HEADERS 5 1 ff ff ff ff ff ff => protocol_http2
+    a frame within a head: HEADERS 0 1 88 + PING 0 0 00*8 => protocol_http2
+    more padding than data: HEADERS 4 1 88 + DATA 8 1 09 "hello" => protocol_http2
+    a short ping: PING 0 0 00*7 => protocol_http2
+    a window that does not grow: WINDOW_UPDATE 0 0 00*4 => protocol_http2
+    a head above 64 KiB: HEADERS 0 1 88 00 01 "a" 7f f1 ff 04 78*16000 + CONTINUATION 0 1 78*16000 + CONTINUATION 0 1 78*16000 + CONTINUATION 0 1 78*16000 + CONTINUATION 0 1 78*16000 + CONTINUATION 0 1 78*16000 => protocol_head_too_large … protocol_http2 with hyper: it counts the frames of a head instead
+"#;
 
 fn answer(stream: &mut TcpStream, bytes: &[u8]) -> io::Result<()> {
     begin(stream)?;
@@ -306,34 +72,32 @@ fn answer(stream: &mut TcpStream, bytes: &[u8]) -> io::Result<()> {
 #[test]
 fn the_table_of_answers_over_http2_is_counted_as_it_says() {
     let mut wrong = Vec::new();
-    for case in whole_answers().into_iter().chain(broken_answers()) {
+    for (text, parts) in rows(ANSWERS) {
+        let (name, text) = text.split_once(':').unwrap();
+        let differs = parts.last().unwrap().split_once(" with hyper: ");
+        let is_head = parts[1..] == ["HEAD"];
+        let method = if is_head { "HEAD" } else { "GET" };
         for engine in ENGINES {
-            let bytes = case.bytes.clone();
+            let bytes = frames(text.trim());
             let address = peer::serve(move |mut stream| answer(&mut stream, &bytes));
             let settings = Settings {
                 engine,
-                method: case.method.to_owned(),
+                method: method.to_owned(),
                 http2: true,
                 ..Settings::default()
             };
             let tally = put(settings, users(1, 1), &format!("http://{address}/"));
-            let differs = case.hyper.filter(|_| engine == Engine::Hyper);
-            let outcome = differs.map_or(case.outcome, |(outcome, _why)| outcome);
-            let right = match outcome {
-                "ok" if differs.is_some() => tally.counted(OK) == 1,
-                "ok" => tally.counted(OK) == 1 && tally.counted("body_bytes") == case.body,
-                kind => errors(&tally) == failed(kind, 1),
+            let differs = differs.filter(|_| engine == Engine::Hyper);
+            let outcome = differs.map_or(parts[0], |(outcome, _why)| outcome);
+            let (ok, body) = (tally.counted(OK), tally.counted("body_bytes"));
+            let right = match outcome.strip_prefix("ok") {
+                Some("") => ok == 1,
+                Some(length) => ok == 1 && length.trim() == body.to_string(),
+                None => errors(&tally) == failed(outcome, 1),
             };
             if !right || !adds_up(&tally) {
-                let seen = (
-                    tally.counted(OK),
-                    tally.counted("body_bytes"),
-                    errors(&tally),
-                );
-                wrong.push(format!(
-                    "{}, {engine:?}: {outcome}, but {seen:?}",
-                    case.name
-                ));
+                let seen = (ok, body, errors(&tally));
+                wrong.push(format!("{name}, {engine:?}: {outcome}, but {seen:?}"));
             }
         }
     }

@@ -70,18 +70,8 @@ pub(crate) fn pid(started: &RunningProgram) -> i32 {
 
 /// Starts a load on a daemon without an end, and waits until it is under way.
 fn start(options: &[&str]) -> RunningProgram {
-    let load = [
-        "--quiet",
-        "--daemon",
-        "http-daemon",
-        "-c",
-        "2",
-        "-R",
-        "200",
-        "-d",
-        "10min",
-    ];
-    let started = Program::new(PROGRAM).args(load).args(options).start();
+    let load = "--quiet --daemon http-daemon -c 2 -R 200 -d 10min";
+    let started = Program::new(PROGRAM).call(load).args(options).start();
     started.wait_for("ok", 1);
     started
 }
@@ -122,15 +112,9 @@ fn a_daemon_that_is_started_again_keeps_the_cpus_that_it_had_before() {
     let first = allowed.iter().next().unwrap().to_string();
     let fault = "[[faults]]\nat = \"1s\"\nsignal = \"KILL\"\nback_after = \"100ms\"";
     let plan = plan(fault, "");
-    let load = [
-        "--quiet",
-        "--daemon",
-        "http-daemon",
-        "--driver-cpus",
-        &first,
-    ];
-    let endless = ["--set", "timeline.measure=10min", "--plan"];
-    let call = Program::new(PROGRAM).args(load).args(endless);
+    let load = format!("--quiet --daemon http-daemon --driver-cpus {first}");
+    let endless = "--set timeline.measure=10min --plan";
+    let call = Program::new(PROGRAM).call(&load).call(endless);
     let started = call.args([plan.path()]).start();
     started.wait_for("ok", 1);
     let before = running(pid(&started), "http-daemon");
@@ -242,16 +226,8 @@ fn call_greedy(folder: &Path, variables: &str, load: &[&str]) -> Program {
         "about = 'grows'\nserves = ['http']\nrun = ['python3', 'greedy.py', '{{port}}']\nready = {{ line = 'up', timeout = '60s' }}\nurl = 'http://127.0.0.1:{{port}}/'\nenv = {{ {variables} }}\n"
     );
     fs::write(greedy.join("daemon.toml"), manifest).unwrap();
-    let fixed = [
-        "--quiet",
-        "--daemon",
-        "greedy",
-        "--daemon-memory",
-        "64MiB",
-        "-c",
-        "1",
-    ];
-    let mut call = Program::new(PROGRAM).args(fixed).args(load);
+    let fixed = "--quiet --daemon greedy --daemon-memory 64MiB -c 1";
+    let mut call = Program::new(PROGRAM).call(fixed).args(load);
     call.command().current_dir(folder).env_remove("DROVER_ROOT");
     call
 }

@@ -4,6 +4,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use harness_testing::program::CompletedRun;
+use harness_testing::rows;
 
 use crate::program::{PROGRAM, program};
 use crate::scripted::{Scripted, Step};
@@ -32,10 +33,6 @@ fn run(server: &Scripted, arguments: &[&str]) -> CompletedRun {
     let ran = program(arguments).args(["--full", &url(server)]).run();
     ran.result.adds_up();
     ran
-}
-
-fn refused(arguments: &[&str], parts: &[&str]) {
-    program(arguments).refused(2, parts);
 }
 
 #[test]
@@ -82,29 +79,18 @@ fn thresholds_of_k6_are_met_or_missed_and_the_exit_code_says_so() {
 fn loads_that_cannot_be_run_are_refused_before_the_first_request() {
     let server = well();
     let url = format!("http://{}/x", server.address());
-    let known = ["http_req_size", "http_req_duration", "dropped_iterations"];
-    refused(&[&url, "--threshold", "http_req_size: p(95)<5"], &known);
-    refused(
-        &[&url, "--threshold", "http_req_duration: p95<5"],
-        &["--threshold", "p(95)"],
-    );
-    refused(
-        &[&url, "--check", "staus==200"],
-        &["driver.checks[0]", "`staus`", "status==200"],
-    );
-    refused(
-        &[&url, "-m", "HEAD", "--check", "body contains a"],
-        &["driver.checks", "HEAD", "status"],
-    );
-    refused(&[&url, "-s", "30x:100"], &["--stage", "30s:100"]);
-    refused(
-        &["--plan", PLAN, "--set", "timeline.measure=10s"],
-        &["groups[0].stages", "5m", "10s"],
-    );
-    refused(
-        &["--plan", PLAN, "--set", "groups.0.stages.1.rate=5.0"],
-        &["stages", "`rate`", "`users`"],
-    );
+    let calls = "
+        {url} --threshold 'http_req_size: p(95)<5' => http_req_size … http_req_duration … dropped_iterations
+        {url} --threshold 'http_req_duration: p95<5' => --threshold … p(95)
+        {url} --check staus==200 => driver.checks[0] … `staus` … status==200
+        {url} -m HEAD --check 'body contains a' => driver.checks … HEAD … status
+        {url} -s 30x:100 => --stage … 30s:100
+        --plan {plan} --set timeline.measure=10s => groups[0].stages … 5m … 10s
+        --plan {plan} --set groups.0.stages.1.rate=5.0 => stages … `rate` … `users`
+    ";
+    for (call, parts) in rows(&calls.replace("{url}", &url).replace("{plan}", PLAN)) {
+        program(&[]).call(call).refused(2, &parts);
+    }
     assert_eq!(server.finish().connections, 0);
 }
 

@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::process::Command;
 
-use harness_testing::mistakes::{check, refused};
+use harness_testing::mistakes::check;
 use harness_testing::program::ended_with;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_http-load");
@@ -21,75 +21,32 @@ fn a_wrong_option_is_named_with_its_remedy() {
     check(
         PROGRAM,
         &[],
-        &[
-            refused(&["-c", "many", URL], &["--connections", "'many'", "10k"]),
-            refused(&["-c", "1.5", URL], &["--connections", "whole number"]),
-            refused(&["-c", "0", URL], &["clients", "at least 1"]),
-            refused(&["-c", "-5", URL], &["--connections", "0 or more"]),
-            refused(
-                &[
-                    "--role",
-                    "daemon",
-                    "--result-dir",
-                    "{dir}",
-                    "--listen",
-                    "localhost",
-                ],
-                &["--listen", "such as 10.0.0.5"],
-            ),
-            refused(
-                &["-c", "5", "--deadline", "1s", URL],
-                &["deadline (--deadline)", "closed loop", "give a rate"],
-            ),
-            refused(
-                &["-R", "5", "--deadline", "0s", URL],
-                &["deadline (--deadline)", "longer than 0"],
-            ),
-            refused(
-                &["-R", "5", "--objective", "connecting < 1ms", URL],
-                &["objectives[0] (--objective)", "use response or service"],
-            ),
-            refused(
-                &["-R", "5", "--objective", "latency < 1ms", URL],
-                &["no series `latency`", "use one of response, service"],
-            ),
-            refused(
-                &["-R", "5", "--threshold", "goodput.pct >= 99", URL],
-                &["thresholds[0] (--threshold)", "--objective \"response <"],
-            ),
-            refused(&["--xyz", URL], &["'--xyz'", "tip: --help lists all"]),
-            refused(&["-R", "0", URL], &["--rate", "above 0"]),
-            refused(&["-R", "fast", URL], &["--rate", "500", "10k"]),
-            refused(&["-d", "1x", URL], &["--duration", "1m30s"]),
-            refused(&["-d", "0", URL], &["timeline.measure", "such as 10s"]),
-            refused(&["--conections", "5"], &["'--conections'", "--connections"]),
-            refused(&["--format", "htm", URL], &["--format", "htm", "html"]),
-            refused(&["--timeout", "0", URL], &["--timeout", "30s"]),
-            refused(
-                &["-H", "@/no/such", URL],
-                &["--header", "/no/such", "name a file"],
-            ),
-            refused(
-                &["--output", "/no/such/r.json", URL],
-                &["--output /no/such/r.json", "name a file in a folder"],
-            ),
-            refused(
-                &["--into", "/proc/no/such", URL],
-                &["--into /proc/no/such", "name a folder"],
-            ),
-            refused(
-                &["--arrival", "poisson", URL],
-                &["groups[0].arrival (--arrival)", "give a rate"],
-            ),
-            refused(
-                &["--metrics-addr", "9100", URL],
-                &["--metrics-addr", "such as 127.0.0.1:9100"],
-            ),
-            refused(
-                &["--body", "@order.json", URL],
-                &["driver.body[0] (--body)", "write --body-file order.json"],
-            ),
-        ],
+        r#"
+            -c many {url} => --connections … 'many' … 10k
+            -c 1.5 {url} => --connections … whole number
+            -c 0 {url} => clients … at least 1
+            -c -5 {url} => --connections … 0 or more
+            --role daemon --result-dir {dir} --listen localhost => --listen … such as 10.0.0.5
+            -c 5 --deadline 1s {url} => deadline (--deadline) … closed loop … give a rate
+            -R 5 --deadline 0s {url} => deadline (--deadline) … longer than 0
+            -R 5 --objective 'connecting < 1ms' {url} => objectives[0] (--objective) … use response or service
+            -R 5 --objective 'latency < 1ms' {url} => no series `latency` … use one of response, service
+            -R 5 --threshold 'goodput.pct >= 99' {url} => thresholds[0] (--threshold) … --objective "response <
+            --xyz {url} => '--xyz' … tip: --help lists all
+            -R 0 {url} => --rate … above 0
+            -R fast {url} => --rate … 500 … 10k
+            -d 1x {url} => --duration … 1m30s
+            -d 0 {url} => timeline.measure … such as 10s
+            --conections 5 => '--conections' … --connections
+            --format htm {url} => --format … htm … html
+            --timeout 0 {url} => --timeout … 30s
+            -H @/no/such {url} => --header … /no/such … name a file
+            --output /no/such/r.json {url} => --output /no/such/r.json … name a file in a folder
+            --into /proc/no/such {url} => --into /proc/no/such … name a folder
+            --arrival poisson {url} => groups[0].arrival (--arrival) … give a rate
+            --metrics-addr 9100 {url} => --metrics-addr … such as 127.0.0.1:9100
+            --body @order.json {url} => driver.body[0] (--body) … write --body-file order.json
+        "#,
     );
 }
 
@@ -98,39 +55,36 @@ fn options_of_other_tools_are_answered_with_the_way_to_say_it_here() {
     check(
         PROGRAM,
         &[],
-        &[
-            refused(&["-k", URL], &["'-k'", "--tls-insecure"]),
-            refused(&["-L", URL], &["'-L'", "--follow"]),
-            refused(&["--url", URL], &["'--url'", "the address alone"]),
-            refused(&["--dry-run", URL], &["use --print-plan:"]),
-            refused(&["--clients", "5", URL], &["use --connections:"]),
-            refused(&["-I", URL], &["'-I'", "--method HEAD"]),
-            refused(&["-A", "me", URL], &["'-A'", "User-Agent"]),
-            refused(&["-a", "me:secret", URL], &["'-a'", "-H @FILE"]),
-            refused(&["--user", "me:secret", URL], &["'--user'", "-H @FILE"]),
-            refused(&["-u", "me:secret", URL], &["-u", "users", "-H @FILE"]),
-            refused(&["-T", "text/plain", URL], &["'-T'", "Content-Type"]),
-            refused(&["-C", "a=b", URL], &["'-C'", "Cookie"]),
-            refused(&["-p", "file", URL], &["'-p'", "--body-file"]),
-            refused(&["-d", "{}", URL], &["-d {}", "duration", "--body"]),
-            refused(&["-s", "script.lua", URL], &["-s script.lua", "no scripts"]),
-            refused(&["-s", "30", URL], &["-s 30", "--timeout"]),
-            refused(&["-q", "100", URL], &["-q 100", "--rate"]),
-            refused(&["--qps", "100", URL], &["'--qps'", "--rate"]),
-            refused(&["-x", "proxy:1", URL], &["'-x'", "no proxies"]),
-            refused(&["-i", "10", URL], &["'-i'", "-n"]),
-            refused(&["--iterations", "10", URL], &["'--iterations'", "-n"]),
-            refused(&["-o", "csv", URL], &["'-o'", "--format"]),
-            refused(&["--unix-socket", "/s", URL], &["--unix-socket", "unix:/"]),
-            refused(&["-y", URL], &["'-y'", "--help lists all options"]),
-            refused(
-                &["-n", "100", "-c", "30", URL],
-                &["-n", "multiple, such as 90"],
-            ),
-            refused(&["-n", "0", URL], &["-n", "multiple, such as 100"]),
-            refused(&["-n", "5", "-c", "0", URL], &["clients", "at least 1"]),
-            refused(&["-n", "3", URL], &["-n", "multiple, such as 100"]),
-        ],
+        "
+            -k {url} => '-k' … --tls-insecure
+            -L {url} => '-L' … --follow
+            --url {url} => '--url' … the address alone
+            --dry-run {url} => use --print-plan:
+            --clients 5 {url} => use --connections:
+            -I {url} => '-I' … --method HEAD
+            -A me {url} => '-A' … User-Agent
+            -a me:secret {url} => '-a' … -H @FILE
+            --user me:secret {url} => '--user' … -H @FILE
+            -u me:secret {url} => -u … users … -H @FILE
+            -T text/plain {url} => '-T' … Content-Type
+            -C a=b {url} => '-C' … Cookie
+            -p file {url} => '-p' … --body-file
+            -d {} {url} => -d {} … duration … --body
+            -s script.lua {url} => -s script.lua … no scripts
+            -s 30 {url} => -s 30 … --timeout
+            -q 100 {url} => -q 100 … --rate
+            --qps 100 {url} => '--qps' … --rate
+            -x proxy:1 {url} => '-x' … no proxies
+            -i 10 {url} => '-i' … -n
+            --iterations 10 {url} => '--iterations' … -n
+            -o csv {url} => '-o' … --format
+            --unix-socket /s {url} => --unix-socket … unix:/
+            -y {url} => '-y' … --help lists all options
+            -n 100 -c 30 {url} => -n … multiple, such as 90
+            -n 0 {url} => -n … multiple, such as 100
+            -n 5 -c 0 {url} => clients … at least 1
+            -n 3 {url} => -n … multiple, such as 100
+        ",
     );
 }
 
@@ -139,50 +93,23 @@ fn a_wrong_target_is_named_with_what_it_may_mean() {
     check(
         PROGRAM,
         &[],
-        &[
-            refused(
-                &[URL],
-                &["127.0.0.1:1", "start the server", "leave the URL out"],
-            ),
-            refused(&["nginx"], &["nginx", "did you mean --daemon nginx?"]),
-            refused(&["ngnix"], &["did you mean --daemon nginx?"]),
-            refused(&["chek"], &["did you mean http-load check?"]),
-            refused(&["my.toml"], &["did you mean the plan --plan my.toml?"]),
-            refused(
-                &["localhost:8080/x"],
-                &["no scheme", "did you mean http://localhost:8080/x?"],
-            ),
-            refused(&["ftp://127.0.0.1/"], &["`ftp`", "write http://"]),
-            refused(&["http://127.0.0.1:99999/"], &["port", "65535"]),
-            refused(
-                &["http://no.such.host.invalid/"],
-                &["no.such.host.invalid", "correct the name"],
-            ),
-            refused(&["@/no/such"], &["URL @/no/such", "name a file"]),
-            refused(
-                &["--daemon", "ngnix"],
-                &["`ngnix`", "did you mean `nginx`?"],
-            ),
-            refused(
-                &["--daemon", "daemons/nginx"],
-                &["`daemons/nginx`", "named by its folder"],
-            ),
-            refused(
-                &["--daemon", "rabbitmq"],
-                &["serves amqp, not http", "choose one of", "nginx"],
-            ),
-            refused(
-                &["--daemon", "go-events"],
-                &[
-                    "serves events, not http",
-                    "or measure its protocol, events, with --events",
-                ],
-            ),
-            refused(
-                &["--daemon", "nginx", "--name", "../x"],
-                &["--name", "used as a folder name"],
-            ),
-        ],
+        "
+            {url} => 127.0.0.1:1 … start the server … leave the URL out
+            nginx => nginx … did you mean --daemon nginx?
+            ngnix => did you mean --daemon nginx?
+            chek => did you mean http-load check?
+            my.toml => did you mean the plan --plan my.toml?
+            localhost:8080/x => no scheme … did you mean http://localhost:8080/x?
+            ftp://127.0.0.1/ => `ftp` … write http://
+            http://127.0.0.1:99999/ => port … 65535
+            http://no.such.host.invalid/ => no.such.host.invalid … correct the name
+            @/no/such => URL @/no/such … name a file
+            --daemon ngnix => `ngnix` … did you mean `nginx`?
+            --daemon daemons/nginx => `daemons/nginx` … named by its folder
+            --daemon rabbitmq => serves amqp, not http … choose one of … nginx
+            --daemon go-events => serves events, not http … or measure its protocol, events, with --events
+            --daemon nginx --name ../x => --name … used as a folder name
+        ",
     );
 }
 
@@ -221,44 +148,17 @@ fn a_wrong_manifest_is_named_with_its_line_and_its_key() {
     check(
         PROGRAM,
         &files,
-        &[
-            refused(
-                &["--daemon", "no-manifest"],
-                &["daemons/no-manifest/daemon.toml", "cannot be read"],
-            ),
-            refused(
-                &["--daemon", "program"],
-                &["`slepe 60`", "correct `slepe` in `run`", "install"],
-            ),
-            refused(
-                &["--daemon", "words"],
-                &["daemon.toml: line 3: run", "a list in [ ]", "not the text"],
-            ),
-            refused(
-                &["--daemon", "key"],
-                &["line 4: unknown field `redy`", "did you mean `ready`?"],
-            ),
-            refused(
-                &["--daemon", "protocol"],
-                &["serves htpp, not http", "write `http` there"],
-            ),
-            refused(
-                &["--daemon", "address"],
-                &[
-                    "daemons/address/daemon.toml",
-                    "neither a `url`",
-                    "add url =",
-                ],
-            ),
-            refused(
-                &["--daemon", "url"],
-                &["driving daemons/url/daemon.toml", "has no host"],
-            ),
-            refused(
-                &["--daemon", "occupied"],
-                &["another program answers", &address, "{port}"],
-            ),
-        ],
+        &"
+            --daemon no-manifest => daemons/no-manifest/daemon.toml … cannot be read
+            --daemon program => `slepe 60` … correct `slepe` in `run` … install
+            --daemon words => daemon.toml: line 3: run … a list in [ ] … not the text
+            --daemon key => line 4: unknown field `redy` … did you mean `ready`?
+            --daemon protocol => serves htpp, not http … write `http` there
+            --daemon address => daemons/address/daemon.toml … neither a `url` … add url =
+            --daemon url => driving daemons/url/daemon.toml … has no host
+            --daemon occupied => another program answers … {address} … {port}
+        "
+        .replace("{address}", &address),
     );
 }
 
@@ -301,40 +201,15 @@ fn a_wrong_threshold_is_named_with_what_it_may_mean() {
     check(
         PROGRAM,
         &[],
-        &[
-            refused(
-                &["--threshold", "respons.p99 < 5ms", URL],
-                &["--threshold", "did you mean `response.p99`?"],
-            ),
-            refused(
-                &["--threshold", "response.p99 < 5", URL],
-                &["`5` does not suit `response.p99`", "50ms"],
-            ),
-            refused(
-                &["--threshold", "response.p99", URL],
-                &["no operator", "<= 50ms"],
-            ),
-            refused(
-                &["--threshold", "response < 5ms", URL],
-                &["needs a statistic", "response.p99"],
-            ),
-            refused(
-                &["--threshold", "errors.timeot == 0", URL],
-                &["`timeot`", "did you mean `timeout`?"],
-            ),
-            refused(
-                &["--threshold", "counts.checks_faild == 0", URL],
-                &["`checks_faild`", "did you mean `checks_failed`?"],
-            ),
-            refused(
-                &["--threshold", "counts.nothing < 5", URL],
-                &[
-                    "there is no counter `nothing`",
-                    "missed_waiting",
-                    "checks_failed",
-                ],
-            ),
-        ],
+        "
+            --threshold 'respons.p99 < 5ms' {url} => --threshold … did you mean `response.p99`?
+            --threshold 'response.p99 < 5' {url} => `5` does not suit `response.p99` … 50ms
+            --threshold response.p99 {url} => no operator … <= 50ms
+            --threshold 'response < 5ms' {url} => needs a statistic … response.p99
+            --threshold 'errors.timeot == 0' {url} => `timeot` … did you mean `timeout`?
+            --threshold 'counts.checks_faild == 0' {url} => `checks_faild` … did you mean `checks_failed`?
+            --threshold 'counts.nothing < 5' {url} => there is no counter `nothing` … missed_waiting … checks_failed
+        ",
     );
 }
 
@@ -378,87 +253,29 @@ fn a_wrong_plan_is_named_with_its_line_and_its_field() {
     check(
         PROGRAM,
         &files,
-        &[
-            refused(
-                &["--plan", "{dir}/number.toml"],
-                &["number.toml", "line 3: timeline.measure", "\"10s\""],
-            ),
-            refused(
-                &["--plan", "{dir}/text.toml"],
-                &["line 7: groups[0].clients", "without quotes"],
-            ),
-            refused(
-                &["--plan", "{dir}/field.toml"],
-                &["line 7: groups[0]", "`client`", "did you mean `clients`?"],
-            ),
-            refused(
-                &["--plan", "{dir}/setting.toml"],
-                &["line 9: driver", "`pth`", "did you mean `path`?"],
-            ),
-            refused(
-                &["--plan", "{dir}/missing.toml"],
-                &["`name` is missing", "add name ="],
-            ),
-            refused(&["--plan", "{dir}/syntax.toml"], &["line 1", "write TOML"]),
-            refused(
-                &["--plan", "{dir}/negative.toml"],
-                &["groups[0].clients", "0 or more", "-3"],
-            ),
-            refused(&["--plan", "{dir}/list.toml"], &["groups", "a list"]),
-            refused(
-                &["--plan", "{dir}/rihgt.toml"],
-                &["rihgt.toml", "did you mean", "right.toml?"],
-            ),
-            refused(&["--plan", "{dir}"], &["name a plan in it"]),
-            refused(
-                &["--plan", "{dir}/empty.toml"],
-                &["empty.toml", "is empty", "--print-plan"],
-            ),
-            refused(
-                &["--plan", "{dir}/twice.toml"],
-                &["line 2", "`name` is set twice", "keep one"],
-            ),
-            refused(
-                &["--plan", "{dir}/no-time.toml"],
-                &["timeline.measure", "set a time, such as 10s"],
-            ),
-            refused(
-                &["--plan", "{dir}/no-groups.toml"],
-                &["groups", "add a [[groups]]"],
-            ),
-            refused(
-                &["--plan", "{dir}/configs/fdpass/other.toml"],
-                &[
-                    "this plan is for fdpass-gen, and not for http-load",
-                    "fdpass-gen --plan",
-                    "configs/fdpass/other.toml",
-                ],
-            ),
-            refused(
-                &["--plan", "{dir}/addressed.toml"],
-                &["for issue-stress", "issue-stress --plan"],
-            ),
-            refused(
-                &["--plan", "{dir}/of-rabbitmq.toml"],
-                &["for amqp-perftest", "amqp-perftest --plan"],
-            ),
-            refused(
-                &["--plan", "{dir}/of-nobody.toml"],
-                &["the protocol smtp", "no known driver", "drover list"],
-            ),
-            refused(
-                &["--plan", "{dir}/right.toml", "--set", "timeline.measur=3s"],
-                &["--set timeline.measur=3s", "did you mean `measure`?"],
-            ),
-            refused(
-                &["--plan", "{dir}/right.toml", "--set", "groups.clients=3"],
-                &["--set groups.clients=3", "is a list", "groups.0"],
-            ),
-            refused(
-                &["--set", "timeline.measure"],
-                &["--set timeline.measure", "path=value"],
-            ),
-        ],
+        r#"
+            --plan {dir}/number.toml => number.toml … line 3: timeline.measure … "10s"
+            --plan {dir}/text.toml => line 7: groups[0].clients … without quotes
+            --plan {dir}/field.toml => line 7: groups[0] … `client` … did you mean `clients`?
+            --plan {dir}/setting.toml => line 9: driver … `pth` … did you mean `path`?
+            --plan {dir}/missing.toml => `name` is missing … add name =
+            --plan {dir}/syntax.toml => line 1 … write TOML
+            --plan {dir}/negative.toml => groups[0].clients … 0 or more … -3
+            --plan {dir}/list.toml => groups … a list
+            --plan {dir}/rihgt.toml => rihgt.toml … did you mean … right.toml?
+            --plan {dir} => name a plan in it
+            --plan {dir}/empty.toml => empty.toml … is empty … --print-plan
+            --plan {dir}/twice.toml => line 2 … `name` is set twice … keep one
+            --plan {dir}/no-time.toml => timeline.measure … set a time, such as 10s
+            --plan {dir}/no-groups.toml => groups … add a [[groups]]
+            --plan {dir}/configs/fdpass/other.toml => this plan is for fdpass-gen, and not for http-load … fdpass-gen --plan … configs/fdpass/other.toml
+            --plan {dir}/addressed.toml => for issue-stress … issue-stress --plan
+            --plan {dir}/of-rabbitmq.toml => for amqp-perftest … amqp-perftest --plan
+            --plan {dir}/of-nobody.toml => the protocol smtp … no known driver … drover list
+            --plan {dir}/right.toml --set timeline.measur=3s => --set timeline.measur=3s … did you mean `measure`?
+            --plan {dir}/right.toml --set groups.clients=3 => --set groups.clients=3 … is a list … groups.0
+            --set timeline.measure => --set timeline.measure … path=value
+        "#,
     );
 }
 

@@ -168,19 +168,10 @@ fn requests_that_meet_the_objectives_are_the_goodput() {
     });
     let url = format!("http://{server}/");
     let load = "-c 40 -R 100 -d 2s --warmup 500ms";
-    let objectives = [
-        "--objective",
-        "response < 300ms",
-        "--objective",
-        "service <= 59m",
-        "--threshold",
-        "goodput.pct <= 55",
-        "--threshold",
-        "goodput >= 100",
-        &url,
-    ];
-    let load: Vec<&str> = load.split(' ').collect();
-    let ran = program(&load).args(objectives).run();
+    let objectives = "--objective 'response < 300ms' --objective 'service <= 59m'";
+    let thresholds = "--threshold 'goodput.pct <= 55' --threshold 'goodput >= 100'";
+    let call = program(&[&url]).call(load).call(objectives);
+    let ran = call.call(thresholds).run();
     adds_up(&ran, Some(200));
     let goodput = ran.result.count("goodput");
     assert!((1..=110).contains(&goodput), "{goodput}");

@@ -44,20 +44,9 @@ fn a_redirect_of_a_path_from_a_row_is_followed() {
     let rows = folder.path().join("rows.csv");
     std::fs::write(&rows, "user\na\nb\nc\n").unwrap();
     let server = Scripted::start(by(&[("GET /end ", OK), ("", &to(302, "/end"))]));
-    let load = [
-        "-q",
-        "-c",
-        "1",
-        "-n",
-        "6",
-        "--follow",
-        "1",
-        "--path",
-        "/{{user}}",
-        "--rows",
-    ];
+    let load = "-q -c 1 -n 6 --follow 1 --path /{{user}} --rows";
     let call = Program::new(PROGRAM)
-        .args(load)
+        .call(load)
         .args([rows.to_str().unwrap(), &url(&server)]);
     let ran = call.run();
     assert_eq!(ran.result.operations("ok"), 6, "{}", ran.stderr);

@@ -186,16 +186,8 @@ fn a_folder_of_results_has_a_safe_name() {
     let server = Python::start(folder.path(), 0);
     let out = folder.path().join("out");
     let status = Command::new(PROGRAM)
-        .args([
-            &server.url(),
-            "-d",
-            "500ms",
-            "-c",
-            "1",
-            "--quiet",
-            "--full",
-            "--out",
-        ])
+        .arg(server.url())
+        .args("-d 500ms -c 1 --quiet --full --out".split(' '))
         .arg(&out)
         .output();
     assert_ne!(status.unwrap().status.code(), Some(2));
@@ -209,19 +201,9 @@ fn a_process_that_is_named_is_measured_and_one_that_listens_instead_is_told() {
     let folder = tempfile::tempdir().unwrap();
     let server = Python::start(folder.path(), 0);
     let run = |pid: u32| {
-        let pid = pid.to_string();
-        let arguments = [
-            &server.url(),
-            "-d",
-            "500ms",
-            "-c",
-            "1",
-            "--pid",
-            &pid,
-            "--name",
-            "mine",
-        ];
-        program(&arguments).run()
+        let url = server.url();
+        let call = format!("{url} -d 500ms -c 1 --pid {pid} --name mine");
+        program(&[]).call(&call).run()
     };
     let right = run(server.pid());
     assert_eq!(text(&right, "/daemon/name"), "mine");
@@ -254,16 +236,8 @@ fn a_server_that_may_not_be_looked_into_is_reported_with_the_reason() {
     let output = Command::new("setpriv")
         .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
         .arg(&copy)
-        .args([
-            &server.url(),
-            "-d",
-            "500ms",
-            "-c",
-            "1",
-            "--quiet",
-            "--full",
-            "--out",
-        ])
+        .arg(server.url())
+        .args("-d 500ms -c 1 --quiet --full --out".split(' '))
         .arg(&out)
         .output()
         .unwrap();
@@ -370,18 +344,9 @@ fn stops_of_the_driver_for_a_millisecond_each_are_named() {
 #[test]
 fn a_run_ends_early_once_a_threshold_is_missed() {
     let server = well();
-    let load = [
-        "-c",
-        "2",
-        "-d",
-        "1h",
-        "--warmup",
-        "0s",
-        "--abort-on-fail",
-        "1100ms",
-    ];
+    let load = "-c 2 -d 1h --warmup 0s --abort-on-fail 1100ms";
     let more = ["--threshold", "response.p50 < 1ns", &url(&server)];
-    let run = program(&load).args(more).run();
+    let run = program(&more).call(load).run();
     assert_eq!(run.code, 4, "{}", run.stderr);
     let seconds = run.result["throughput"]["measured_s"].as_f64().unwrap();
     assert!((1.1..60.0).contains(&seconds), "{seconds}");

@@ -40,17 +40,8 @@ fn a_secret_reaches_the_server_and_nothing_that_is_shown_or_stored() {
     let call = |more: &[&str]| {
         let mut command = Command::new(PROGRAM);
         command
-            .args([
-                "-H",
-                &headers,
-                "-H",
-                "X-Plain: plain",
-                "-c",
-                "1",
-                "--warmup",
-                "0s",
-            ])
-            .args(["-d", "200ms", "--check", "header.x-token==s3cret"])
+            .args(["-H", &headers, "-H", "X-Plain: plain"])
+            .args("-c 1 --warmup 0s -d 200ms --check header.x-token==s3cret".split(' '))
             .args(more)
             .current_dir(&out);
         command.output().unwrap()
@@ -58,19 +49,11 @@ fn a_secret_reaches_the_server_and_nothing_that_is_shown_or_stored() {
     let texts_of = |output: &std::process::Output| {
         [&output.stdout, &output.stderr].map(|said| String::from_utf8_lossy(said).into_owned())
     };
-    let ran = call(&[
-        &url,
-        "--processes",
-        "2",
-        "--threads",
-        "1",
-        "--into",
-        "run",
-        "--output",
-        "output.json",
-        "--format",
-        "json",
-    ]);
+    let mut options = vec![&*url];
+    options.extend(
+        "--processes 2 --threads 1 --into run --output output.json --format json".split(' '),
+    );
+    let ran = call(&options);
     let [shown, said] = texts_of(&ran);
     assert!(matches!(ran.status.code(), Some(0 | 3)), "{said}");
     let seen = server.seen();

@@ -141,25 +141,9 @@ fn full() -> SocketAddr {
 fn connections_that_are_not_made_in_time_are_given_up() {
     for engine in ENGINES {
         let url = format!("http://{}/", full());
-        let load = [
-            "-c",
-            "3",
-            "-d",
-            "1s",
-            "--warmup",
-            "0s",
-            "-t",
-            "1",
-            "--any-content",
-        ];
-        let words = [
-            url.as_str(),
-            "--engine",
-            engine,
-            "--connect-timeout",
-            "200ms",
-        ];
-        let ran = run(&[&load[..], &words].concat());
+        let load = "-c 3 -d 1s --warmup 0s -t 1 --any-content --connect-timeout 200ms";
+        let program = program(&[&url, "--engine", engine]);
+        let ran = program.call(load).run().result;
         let (started, ok, opened) = sums(&ran);
         assert_eq!((ok, opened), (0, 0), "{engine}: {}", ran["errors"]);
         // Three clients, each at most once in 200 ms; and not each only once.

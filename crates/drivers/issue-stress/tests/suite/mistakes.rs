@@ -4,7 +4,7 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 use std::process::Command;
 
-use harness_testing::mistakes::{check, refused};
+use harness_testing::mistakes::check;
 use harness_testing::program::ended_with;
 
 #[test]
@@ -20,58 +20,31 @@ fn a_wrong_call_is_named_with_its_remedy() {
         });
         target
     };
+    let (missing, other) = (web_server("404 Not Found"), web_server("200 OK"));
+    let long = format!("/{}", "x".repeat(120));
     check(
         env!("CARGO_BIN_EXE_issue-stress"),
         &[],
-        &[
-            refused(&["--clients", "5"], &["use --agents:"]),
-            refused(&["-o", "x.json"], &["use --output:"]),
-            refused(
-                &["/no/such.sock"],
-                &[
-                    "no daemon answers at /no/such.sock",
-                    "start it",
-                    "leave it out",
-                ],
-            ),
-            refused(
-                &["postgresql:/no/such"],
-                &["/no/such", "start it", "correct the target"],
-            ),
-            refused(
-                &["redis://127.0.0.1:6379"],
-                &["TARGET", "only its Unix socket", "write redis:SOCKET"],
-            ),
-            refused(
-                &["redis:/no/such"],
-                &["/no/such", "start it", "correct the target"],
-            ),
-            refused(
-                &[&format!("/{}", "x".repeat(120))],
-                &["TARGET", "1 to 107 bytes"],
-            ),
-            refused(
-                &["etcd://127.0.0.1:70000"],
-                &["70000", "a port is from 1 to 65535"],
-            ),
-            refused(
-                &[&web_server("404 Not Found")],
-                &["status 404: none: check that this is the database"],
-            ),
-            refused(
-                &[&web_server("200 OK")],
-                &["not one of etcd: none: check that this is the database"],
-            ),
-            refused(&["/"], &["TARGET", "a folder", "path of the socket in it"]),
-            refused(&["redis:/"], &["TARGET", "a folder"]),
-            refused(&[""], &["TARGET", "path is empty"]),
-            refused(&["etcd://127.0.0.1:1"], &["127.0.0.1:1", "start it"]),
-            refused(&["issue-deamon"], &["did you mean --daemon issue-daemon?"]),
-            refused(
-                &["--scenario", "polling"],
-                &["--scenario", "polling-agents"],
-            ),
-        ],
+        &format!(
+            "
+            --clients 5 => use --agents:
+            -o x.json => use --output:
+            /no/such.sock => no daemon answers at /no/such.sock … start it … leave it out
+            postgresql:/no/such => /no/such … start it … correct the target
+            redis://127.0.0.1:6379 => TARGET … only its Unix socket … write redis:SOCKET
+            redis:/no/such => /no/such … start it … correct the target
+            etcd://127.0.0.1:70000 => 70000 … a port is from 1 to 65535
+            / => TARGET … a folder … path of the socket in it
+            redis:/ => TARGET … a folder
+            '' => TARGET … path is empty
+            etcd://127.0.0.1:1 => 127.0.0.1:1 … start it
+            issue-deamon => did you mean --daemon issue-daemon?
+            --scenario polling => --scenario … polling-agents
+            {long} => TARGET … 1 to 107 bytes
+            {missing} => status 404: none: check that this is the database
+            {other} => not one of etcd: none: check that this is the database
+        "
+        ),
     );
 }
 

@@ -19,23 +19,8 @@ fn comes_out_as_planned(delays: &Delays, duration: &str, heartbeats: u64, planne
         let peer = peer.start(delays.clone()).unwrap();
         // 40 users, each 2.5 heartbeats per second: none has two at once, unless the server stalls.
         let run = Program::new(env!("CARGO_BIN_EXE_presence-load"))
-            .args([
-                "--rooms",
-                "20",
-                "--users-per-room",
-                "2",
-                "--heartbeats-per-sec",
-                "2.5",
-            ])
-            .args([
-                "--ramp-up",
-                "0s",
-                "--ack-timeout",
-                "10s",
-                "--threads",
-                "1",
-                "--quiet",
-            ])
+            .call("--rooms 20 --users-per-room 2 --heartbeats-per-sec 2.5 --ramp-up 0s")
+            .call("--ack-timeout 10s --threads 1 --quiet")
             .args(["--duration", duration, &url])
             .run();
         let result = run.result;

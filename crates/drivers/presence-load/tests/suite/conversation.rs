@@ -33,6 +33,12 @@ fn plan(conversation: &[&str]) -> NamedTempFile {
     )
 }
 
+/// Returns such a plan with the fields of a row: `{join} ; {messages}`.
+fn plan_of_row(row: &str) -> NamedTempFile {
+    let row = row.replace("{join}", JOIN).replace("{messages}", MESSAGES);
+    plan(&[&row.replace("{fan_out}", FAN_OUT).replace(" ; ", "\n")])
+}
+
 fn plan_of(groups: &str, conversation: &[&str]) -> NamedTempFile {
     let mut file = tempfile::Builder::new().suffix(".toml").tempfile().unwrap();
     let fields = conversation.join("\n");
@@ -208,19 +214,9 @@ fn the_plan_of_the_chat_accounts_for_every_push_of_the_tutorial_s_server() {
         assert!(messages > 20, "{}", run.stderr);
         run.result.counts(&[("events", 50 * messages)]);
         for transport in ["polling", "upgrade"] {
-            let few = [
-                "--transport",
-                transport,
-                "--rooms",
-                "2",
-                "--users-per-room",
-                "3",
-                "--warmup",
-                "0s",
-                "--churn",
-                "10",
-            ];
-            let run = of_plan(daemon, &[&auth[..], &few].concat()).run();
+            let few = "--rooms 2 --users-per-room 3 --warmup 0s --churn 10";
+            let call = of_plan(daemon, &[&auth[..], &["--transport", transport]].concat());
+            let run = call.call(few).run();
             accounted(&run, &[]);
             let result = &run.result;
             let away = result.count("churn_left") + result.count("churn_cut");

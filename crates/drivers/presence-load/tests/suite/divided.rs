@@ -3,10 +3,11 @@
 use std::path::Path;
 
 use harness_testing::divided::DividedRun;
+use harness_testing::program::words;
 
 /// Starts a part in the project, whose daemons are launched.
-fn start(run: &mut DividedRun, arguments: &[&str]) {
-    let mut part = run.part(arguments);
+fn start(run: &mut DividedRun, call: &str) {
+    let mut part = run.part(&words(call));
     let own = Path::new(env!("CARGO_MANIFEST_DIR"));
     part.current_dir(own.ancestors().nth(3).unwrap());
     run.start_command(part);
@@ -15,26 +16,13 @@ fn start(run: &mut DividedRun, arguments: &[&str]) {
 #[test]
 fn shards_find_the_launched_server_and_begin_the_load_together_once_all_have_joined() {
     let mut run = DividedRun::new(env!("CARGO_BIN_EXE_presence-load"));
-    let load = [
-        "--rooms",
-        "6",
-        "--users-per-room",
-        "2",
-        "--heartbeats-per-sec",
-        "1",
-        "--duration",
-        "3s",
-        "--ramp-up",
-        "300ms",
-        "--threads",
-        "1",
-    ];
+    let load = "--rooms 6 --users-per-room 2 --heartbeats-per-sec 1 --duration 3s --ramp-up 300ms --threads 1";
     for shard in ["0/3", "1/3", "2/3"] {
-        start(&mut run, &[&["--shard", shard], &load[..]].concat());
+        start(&mut run, &format!("--shard {shard} {load}"));
     }
     start(
         &mut run,
-        &[&["--role", "daemon", "--listen", "127.0.0.5"], &load[..]].concat(),
+        &format!("--role daemon --listen 127.0.0.5 {load}"),
     );
     run.wait_for_results();
     for name in ["daemon.json", "load", "open-2", "daemon/daemon.log"] {

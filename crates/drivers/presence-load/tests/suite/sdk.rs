@@ -188,15 +188,8 @@ fn a_cut_reaches_the_server_as_the_end_of_a_connection_without_a_leave() {
 #[test]
 fn users_whose_leave_is_not_answered_come_back_and_are_counted() {
     let server = Server::wrong(Wrong::IgnoreLeave(3));
-    let arguments = [
-        "--churn",
-        "20",
-        "--churn-cut",
-        "0",
-        "--ack-timeout",
-        "500ms",
-    ];
-    let run = sdk(&server, &[&arguments[..], &["--duration", "2s"]].concat()).run();
+    let more = "--churn 20 --churn-cut 0 --ack-timeout 500ms --duration 2s";
+    let run = sdk(&server, &more.split(' ').collect::<Vec<_>>()).run();
     let result = &run.result;
     assert_eq!(result.error("leave_timeout"), 1, "{}", result["errors"]);
     result.counts(&[("connections_lost", 1), ("reconnects", 1), ("not_back", 0)]);

@@ -5,9 +5,8 @@ use clap::Parser;
 use harness::failure::Failure;
 use harness::launcher::Launcher;
 use harness::verify::conformance::{Finished, Source};
-use harness_testing::peer::{self, Replacement};
 use harness_testing::program::words;
-use harness_testing::{assert_contains, daemons};
+use harness_testing::{assert_contains, daemons, peer, rows};
 use presence_conformance::{ConformanceArgs, finish, run, smoke};
 use serde_json::Value;
 use subject::daemon::Prepared;
@@ -95,83 +94,27 @@ fn the_server_on_python_socketio_passes_every_case_about_presence() {
     assert!(with_outcome(&finished, "passed").len() > 100);
 }
 
-/// Each a case, the bytes of the server with their replacement, and words of the expected failure.
-const WRONG: [(&str, Replacement, &str); 14] = [
-    (
-        "Engine.IO 4, handshake: polling offers the upgrade to websocket",
-        (br#"["websocket"]"#, br#"["websockex"]"#),
-        "websockex",
-    ),
-    (
-        "Engine.IO 4, handshake: a GET with EIO=3 is 400",
-        (b"HTTP/1.1 400", b"HTTP/1.1 404"),
-        "status 404",
-    ),
-    (
-        "Engine.IO 4, polling: a POST is answered with ok, and its packet with the next GET",
-        (b"\r\n\r\nok", b"\r\n\r\nno"),
-        "expected ok",
-    ),
-    (
-        "Engine.IO 4, upgrade: the probe is answered, the open GET ends with a noop, packets follow",
-        (b"3probe", b"3prabe"),
-        "3prabe",
-    ),
-    (
-        "RFC 6455, 5.5.2: a ping is answered with its payload",
-        (b"\x8a\x01x", b"\x8a\x01y"),
-        "got pong:y",
-    ),
-    (
-        "RFC 6455, 5.5.1: close code 3000 is echoed",
-        (b"\x88\x02\x0b\xb8", b"\x88\x02\x0b\xb9"),
-        "got end 3001",
-    ),
-    (
-        "Socket.IO 5, ack: the id 10 is returned",
-        (b"4310[", b"4311["),
-        "expected 4310[{\"ok\":true}], got 4311[",
-    ),
-    (
-        "Socket.IO 5, connect: an unknown namespace is refused with a message, and / is not",
-        (b"44/nonesuch", b"40/nonesuch"),
-        "expected 44/nonesuch,",
-    ),
-    (
-        "presence, join: the joiner gets its own join, with the seq of the answer",
-        (br#""type":"join""#, br#""type":"jorn""#),
-        "/type is not \"join\"",
-    ),
-    (
-        "presence, join: the answer has the snapshot, self and seq",
-        (br#""seq":1"#, br#""seq":2"#),
-        "/seq is not 1",
-    ),
-    (
-        "presence, heartbeat: null without a join is not_joined",
-        (b"not_joined", b"not_jained"),
-        "/code is not \"not_joined\"",
-    ),
-    (
-        "presence, heartbeat: a lower epoch is stale_epoch and has no effect",
-        (b"stale_epoch", b"state_epoch"),
-        "/code is not",
-    ),
-    (
-        "presence, heartbeat: an equal value changes nothing and publishes nothing",
-        (br#""changed":false"#, br#""changed": true"#),
-        "/changed is not",
-    ),
-    (
-        "presence, leave: a TCP reset is a leave with reason disconnect",
-        (br#""reason":"disconnect""#, br#""reason":"diskonnect""#),
-        "/reason is not",
-    ),
-];
+/// A row has a case, bytes of the server, others to send instead, and words of the expected failure.
+const WRONG: &str = r#"
+    Engine.IO 4, handshake: polling offers the upgrade to websocket => ["websocket"] -> ["websockex"] … websockex
+    Engine.IO 4, handshake: a GET with EIO=3 is 400 => HTTP/1.1 400 -> HTTP/1.1 404 … status 404
+    Engine.IO 4, polling: a POST is answered with ok, and its packet with the next GET => \r\n\r\nok -> \r\n\r\nno … expected ok
+    Engine.IO 4, upgrade: the probe is answered, the open GET ends with a noop, packets follow => 3probe -> 3prabe … 3prabe
+    RFC 6455, 5.5.2: a ping is answered with its payload => \x8a\x01x -> \x8a\x01y … got pong:y
+    RFC 6455, 5.5.1: close code 3000 is echoed => \x88\x02\x0b\xb8 -> \x88\x02\x0b\xb9 … got end 3001
+    Socket.IO 5, ack: the id 10 is returned => 4310[ -> 4311[ … expected 4310[{"ok":true}], got 4311[
+    Socket.IO 5, connect: an unknown namespace is refused with a message, and / is not => 44/nonesuch -> 40/nonesuch … expected 44/nonesuch,
+    presence, join: the joiner gets its own join, with the seq of the answer => "type":"join" -> "type":"jorn" … /type is not "join"
+    presence, join: the answer has the snapshot, self and seq => "seq":1 -> "seq":2 … /seq is not 1
+    presence, heartbeat: null without a join is not_joined => not_joined -> not_jained … /code is not "not_joined"
+    presence, heartbeat: a lower epoch is stale_epoch and has no effect => stale_epoch -> state_epoch … /code is not
+    presence, heartbeat: an equal value changes nothing and publishes nothing => "changed":false -> "changed": true … /changed is not
+    presence, leave: a TCP reset is a leave with reason disconnect => "reason":"disconnect" -> "reason":"diskonnect" … /reason is not
+"#;
 
 /// Returns the URL of a proxy to the server at this port.
-fn proxy(port: u16, replacement: Replacement) -> String {
-    format!("http://{}", peer::proxy(port, replacement))
+fn proxy(port: u16, from: &str, to: &str) -> String {
+    format!("http://{}", peer::proxy(port, from, to))
 }
 
 #[test]
@@ -182,15 +125,16 @@ fn one_wrong_answer_fails_the_case_about_it_and_the_right_one_does_not() {
     let launcher = Launcher::new().unwrap();
     let daemon = launcher.start(&prepared, &[]).unwrap();
     let port = daemon.endpoint().port.unwrap();
-    for (case, replacement, words) in WRONG {
-        let right = proxy(port, (replacement.0, replacement.0));
+    for (case, parts) in rows(WRONG) {
+        let (from, to) = parts[0].split_once(" -> ").unwrap();
+        let right = proxy(port, from, from);
         let finished = finish(&Source::Running(right), case).unwrap();
         assert_eq!(finished.len(), 1, "{case}");
         assert_eq!(with_outcome(&finished, "passed").len(), 1, "{finished:?}");
-        let wrong = proxy(port, replacement);
+        let wrong = proxy(port, from, to);
         let finished = finish(&Source::Running(wrong), case).unwrap();
         let failed = with_outcome(&finished, "failed").join("\n");
-        let escaped = words.replace('"', "\\\"");
+        let escaped = parts[1].replace('"', "\\\"");
         assert!(
             failed.contains(&escaped),
             "{escaped} is not in: {failed:?} of {case}"
@@ -201,7 +145,7 @@ fn one_wrong_answer_fails_the_case_about_it_and_the_right_one_does_not() {
 
 #[test]
 fn a_server_that_closes_connections_or_is_not_there_fails_every_case() {
-    let closing = proxy(1, (b"a", b"a"));
+    let closing = proxy(1, "a", "a");
     for url in [closing, "http://127.0.0.1:1".to_owned()] {
         let finished = finish(&Source::Running(url.clone()), "presence, heartbeat").unwrap();
         assert!(finished.len() > 20);
@@ -243,23 +187,21 @@ fn two_servers_that_share_no_rooms_are_no_two_nodes() {
 
 #[test]
 fn a_call_that_cannot_be_right_is_refused_with_option_and_remedy() {
-    const ONE: &str = "http://127.0.0.1:1";
     let parse = |call: &str| Cli::try_parse_from(words(&format!("conformance {call}")));
-    for (call, parts) in [
-        ("", &["--daemon"][..]),
-        ("--daemon nonesuch", &["nonesuch", "known daemons"]),
-        ("--url 127.0.0.1:3000", &["--url", "http://127.0.0.1:3000"]),
-        ("--url https://localhost", &["--url", "TLS"]),
-        (&format!("{ONE} {ONE} --url {ONE}"), &["--url", "twice"]),
-        (
-            &format!("--url {ONE} --only xyz"),
-            &["--only xyz", "presence, join"],
-        ),
-    ] {
+    for (call, parts) in rows(
+        "
+            => --daemon
+            --daemon nonesuch => nonesuch … known daemons
+            --url 127.0.0.1:3000 => --url … http://127.0.0.1:3000
+            --url https://localhost => --url … TLS
+            http://127.0.0.1:1 http://127.0.0.1:1 --url http://127.0.0.1:1 => --url … twice
+            --url http://127.0.0.1:1 --only xyz => --only xyz … presence, join
+        ",
+    ) {
         let Err(Failure::Call(error)) = run(&parse(call).unwrap().conformance) else {
             panic!("{call} is accepted");
         };
-        assert_contains(&format!("{error:#}"), parts);
+        assert_contains(&format!("{error:#}"), &parts);
     }
-    assert!(parse(&format!("--daemon a --url {ONE}")).is_err());
+    assert!(parse("--daemon a --url http://127.0.0.1:1").is_err());
 }

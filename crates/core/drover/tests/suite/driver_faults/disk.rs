@@ -63,22 +63,11 @@ fn failing_disk_costs_no_result() {
     on_each(|driver| {
         let (_folder, run) = folders();
         let elsewhere = tempfile::tempdir().unwrap();
-        let inject = "inject=fsync:error=EIO:when=1";
+        let strace = "strace -f -qq -o /dev/null -e trace=fsync -e inject=fsync:error=EIO:when=1";
         // Issue-stress has synced the folder before the load, to time it.
-        let strace = [
-            "strace",
-            "-f",
-            "-qq",
-            "-o",
-            "/dev/null",
-            "-e",
-            "trace=fsync",
-            "-e",
-            inject,
-        ];
         driver.with_server(|address| {
             let call = driver.short_call_on(&run, address);
-            let output = by(strace, &call)
+            let output = by(strace.split(' '), &call)
                 .env("TMPDIR", elsewhere.path())
                 .output()
                 .unwrap();

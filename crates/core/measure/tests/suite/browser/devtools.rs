@@ -17,18 +17,8 @@ use test_kit::skip;
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// Features to disable: nothing may leave this machine.
-const FLAGS: [&str; 10] = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--hide-scrollbars",
-    "--remote-debugging-pipe",
-];
+const FLAGS: &str = "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking \
+    --disable-component-update --disable-sync --hide-scrollbars --remote-debugging-pipe";
 
 /// A running browser with one page.
 pub(crate) struct Browser {
@@ -58,7 +48,7 @@ impl Browser {
                 "sh",
             ])
             .arg(program)
-            .args(FLAGS)
+            .args(FLAGS.split_whitespace())
             .arg(format!("--user-data-dir={}", folder.path().display()))
             .arg("about:blank")
             .stdin(Stdio::piped())

@@ -10,58 +10,34 @@ use null_broker::{Fault, NullBroker, Script};
 use super::program;
 use crate::support;
 
-/// Checks that the program refuses arguments with these words.
-fn refused(arguments: &str, names: &[&str]) {
-    support::refused(super::ENGINE, arguments, names);
-}
-
 #[test]
 fn a_call_that_cannot_be_right_is_refused_with_field_and_remedy() {
-    refused("--set driver.size=27", &["--size", "28 bytes"]);
-    refused("--multi-ack-every 5", &["--multi-ack-every", "--prefetch"]);
-    refused(
-        "--prefetch 9 --multi-ack-every 5 --auto-ack",
-        &["--multi-ack-every", "auto_ack"],
-    );
-    refused(
-        "--consumer-latency 1s --auto-ack",
-        &["--consumer-latency", "auto_ack"],
-    );
-    refused("--multi-ack-every 0", &["--multi-ack-every"]);
-    refused("--confirm 0", &["--confirm", "at least 1"]);
-    refused("--rate -3", &["rate"]);
-    refused("--producers 0 --consumers 0", &["groups"]);
-    refused("--nack 1.5", &["--nack", "between 0 and 1"]);
-    refused("--queue ''", &["--queue"]);
-    refused(
-        "--queue-pattern q --queue-pattern-to 3",
-        &["--queue-pattern", "%d"],
-    );
-    refused("--body /nowhere/body", &["--body", "/nowhere/body"]);
-    refused("--variable-size 100", &["BYTES:SECONDS"]);
-    refused("--variable-rate 9", &["RATE:SECONDS"]);
-    refused(
-        "--variable-rate 9:1 --rate 3",
-        &["--variable-rate", "--rate"],
-    );
-    refused(
-        "--message-properties priority=300",
-        &["priority must be 0 to 255"],
-    );
-    refused("--churn queue --confirms", &["--confirm", "churn"]);
-    refused("--churn queue --predeclared", &["--predeclared", "binding"]);
-    refused("--churn queue --consumers 2", &["--churn", "--consumers"]);
-    refused(
-        "--churn channel --producers 5000",
-        &["--producers", "1 to 1,000"],
-    );
-    refused(
-        "--stream-queue --auto-ack",
-        &["queue_type", "acknowledgements"],
-    );
-    refused(
-        "--consumers 1",
-        &["--uri amqp://127.0.0.1:1/", "no process listens"],
+    support::refused(
+        super::ENGINE,
+        "
+            --set driver.size=27 => --size … 28 bytes
+            --multi-ack-every 5 => --multi-ack-every … --prefetch
+            --prefetch 9 --multi-ack-every 5 --auto-ack => --multi-ack-every … auto_ack
+            --consumer-latency 1s --auto-ack => --consumer-latency … auto_ack
+            --multi-ack-every 0 => --multi-ack-every
+            --confirm 0 => --confirm … at least 1
+            --rate -3 => rate
+            --producers 0 --consumers 0 => groups
+            --nack 1.5 => --nack … between 0 and 1
+            --queue '' => --queue
+            --queue-pattern q --queue-pattern-to 3 => --queue-pattern … %d
+            --body /nowhere/body => --body … /nowhere/body
+            --variable-size 100 => BYTES:SECONDS
+            --variable-rate 9 => RATE:SECONDS
+            --variable-rate 9:1 --rate 3 => --variable-rate … --rate
+            --message-properties priority=300 => priority must be 0 to 255
+            --churn queue --confirms => --confirm … churn
+            --churn queue --predeclared => --predeclared … binding
+            --churn queue --consumers 2 => --churn … --consumers
+            --churn channel --producers 5000 => --producers … 1 to 1,000
+            --stream-queue --auto-ack => queue_type … acknowledgements
+            --consumers 1 => --uri amqp://127.0.0.1:1/ … no process listens
+        ",
     );
 }
 

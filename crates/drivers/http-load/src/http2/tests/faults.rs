@@ -1,220 +1,68 @@
 //! Servers that break the rules of the protocol.
 
-use super::{Client, frame, get, settings};
-use crate::http2::frame::{MAX_PAYLOAD, flag, kind, setting};
+use harness_testing::rows;
+
+use super::{Client, get, settings};
+use crate::http2::frame::kind;
 use crate::http2::{Event, Fault};
+
+#[path = "../../../tests/suite/frames/text.rs"]
+mod text;
+use text::frames;
 
 #[test]
 fn faults_of_the_connection_have_their_code() {
     let first = |bytes: Vec<u8>| Client::new(&get()).take(&bytes);
     let http1 = b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec();
     assert_eq!(first(http1), Err(Fault::FrameSize));
-    assert_eq!(
-        first(frame(kind::PING, 0, 0, &[0; 8])),
-        Err(Fault::Protocol)
-    );
-    let headers = flag::END_HEADERS | flag::END_STREAM;
-    let long = vec![b'x'; MAX_PAYLOAD];
-    let block = |flags, payload: &[u8]| frame(kind::HEADERS, flags, 1, payload);
-    for (name, bytes, fault) in [
-        (
-            "a frame above 16 KiB",
-            vec![0, 0x40, 1, 0, 0, 0, 0, 0, 1],
-            Fault::FrameSize,
-        ),
-        (
-            "settings in halves",
-            frame(kind::SETTINGS, 0, 0, &[0; 5]),
-            Fault::FrameSize,
-        ),
-        (
-            "settings of a stream",
-            frame(kind::SETTINGS, 0, 1, &[]),
-            Fault::Protocol,
-        ),
-        (
-            "an acknowledgement with settings",
-            frame(kind::SETTINGS, flag::ACK, 0, &[0; 6]),
-            Fault::FrameSize,
-        ),
-        (
-            "pushes allowed by a server",
-            settings(&[(setting::ENABLE_PUSH, 1)]),
-            Fault::Protocol,
-        ),
-        (
-            "a window above its limit",
-            settings(&[(setting::INITIAL_WINDOW_SIZE, 1 << 31)]),
-            Fault::FlowControl,
-        ),
-        (
-            "frames below their least",
-            settings(&[(setting::MAX_FRAME_SIZE, 16_383)]),
-            Fault::Protocol,
-        ),
-        (
-            "frames above their most",
-            settings(&[(setting::MAX_FRAME_SIZE, 1 << 24)]),
-            Fault::Protocol,
-        ),
-        (
-            "a push",
-            frame(kind::PUSH_PROMISE, flag::END_HEADERS, 1, b"\0\0\0\x02\x82"),
-            Fault::Protocol,
-        ),
-        (
-            "a short ping",
-            frame(kind::PING, 0, 0, &[0; 7]),
-            Fault::FrameSize,
-        ),
-        (
-            "a ping of a stream",
-            frame(kind::PING, 0, 1, &[0; 8]),
-            Fault::Protocol,
-        ),
-        (
-            "a short GOAWAY",
-            frame(kind::GOAWAY, 0, 0, &[0; 7]),
-            Fault::FrameSize,
-        ),
-        (
-            "a short priority",
-            frame(kind::PRIORITY, 0, 1, &[0; 4]),
-            Fault::FrameSize,
-        ),
-        (
-            "a reset of the connection",
-            frame(kind::RST_STREAM, 0, 0, &[0; 4]),
-            Fault::Protocol,
-        ),
-        (
-            "a reset of a stream to come",
-            frame(kind::RST_STREAM, 0, 3, &[0; 4]),
-            Fault::Protocol,
-        ),
-        (
-            "a long reset",
-            frame(kind::RST_STREAM, 0, 1, &[0; 5]),
-            Fault::FrameSize,
-        ),
-        (
-            "a window that does not grow",
-            frame(kind::WINDOW_UPDATE, 0, 0, &[0; 4]),
-            Fault::Protocol,
-        ),
-        (
-            "a window that grows too far",
-            frame(kind::WINDOW_UPDATE, 0, 1, &[0x7f, 0xff, 0xff, 0xff]),
-            Fault::FlowControl,
-        ),
-        (
-            "data without a head",
-            frame(kind::DATA, 0, 1, b"x"),
-            Fault::Protocol,
-        ),
-        (
-            "data of the connection",
-            frame(kind::DATA, 0, 0, b"x"),
-            Fault::Protocol,
-        ),
-        (
-            "a stream of the server",
-            frame(kind::HEADERS, headers, 2, b"\x88"),
-            Fault::Protocol,
-        ),
-        (
-            "a stream to come",
-            frame(kind::HEADERS, headers, 3, b"\x88"),
-            Fault::Protocol,
-        ),
-        (
-            "a stream that has ended",
-            [block(headers, b"\x88"), block(headers, b"\x88")].concat(),
-            Fault::StreamClosed,
-        ),
-        (
-            "more padding than data",
-            [
-                block(4, b"\x88"),
-                frame(kind::DATA, flag::PADDED, 1, b"\x02x"),
-            ]
-            .concat(),
-            Fault::Protocol,
-        ),
-        (
-            "padding without its length",
-            [block(4, b"\x88"), frame(kind::DATA, flag::PADDED, 1, b"")].concat(),
-            Fault::FrameSize,
-        ),
-        (
-            "more padding than fields",
-            block(headers | flag::PADDED, b"\x02\x88"),
-            Fault::Protocol,
-        ),
-        (
-            "a frame within a head",
-            [block(0, b"\x88"), frame(kind::PING, 0, 0, &[0; 8])].concat(),
-            Fault::Protocol,
-        ),
-        (
-            "the rest of another head",
-            [block(0, b""), frame(kind::CONTINUATION, 4, 3, b"\x88")].concat(),
-            Fault::Protocol,
-        ),
-        (
-            "the rest of no head",
-            frame(kind::CONTINUATION, 4, 1, b"\x88"),
-            Fault::Protocol,
-        ),
-        (
-            "a head without end",
-            [
-                block(0, &long),
-                frame(kind::CONTINUATION, 0, 1, &long).repeat(4),
-            ]
-            .concat(),
-            Fault::HeadTooLarge,
-        ),
-        (
-            "an index of nothing",
-            block(headers, b"\x80"),
-            Fault::Compression,
-        ),
-        (
-            "an index beyond the table",
-            block(headers, b"\xbe"),
-            Fault::Compression,
-        ),
-        (
-            "an endless integer",
-            block(headers, b"\xff\xff\xff\xff\xff\xff\x01"),
-            Fault::Compression,
-        ),
-        (
-            "a string beyond the block",
-            block(headers, b"\x88\x0f\x0d\x05x"),
-            Fault::Compression,
-        ),
-        (
-            "a table above its limit",
-            block(headers, b"\x3f\xe2\x1f\x88"),
-            Fault::Compression,
-        ),
-        (
-            "a table resized too late",
-            block(headers, b"\x88\x20"),
-            Fault::Compression,
-        ),
-        (
-            "a name that is not in Huffman's code",
-            block(headers, b"\x88\x00\x81\x00\x00"),
-            Fault::Compression,
-        ),
-    ] {
+    let ping = frames("PING 0 0 00*8");
+    assert_eq!(first(ping), Err(Fault::Protocol));
+    let table = r#"
+        a frame above 16 KiB: raw 00 40 01 00 00 00 00 00 01 => FrameSize
+        settings in halves: SETTINGS 0 0 00*5 => FrameSize
+        settings of a stream: SETTINGS 0 1 => Protocol
+        an acknowledgement with settings: SETTINGS 1 0 00*6 => FrameSize
+        pushes allowed by a server: SETTINGS 0 0 00 02 00 00 00 01 => Protocol
+        a window above its limit: SETTINGS 0 0 00 04 80 00 00 00 => FlowControl
+        frames below their least: SETTINGS 0 0 00 05 00 00 3f ff => Protocol
+        frames above their most: SETTINGS 0 0 00 05 01 00 00 00 => Protocol
+        a push: PUSH_PROMISE 4 1 00 00 00 02 82 => Protocol
+        a short ping: PING 0 0 00*7 => FrameSize
+        a ping of a stream: PING 0 1 00*8 => Protocol
+        a short GOAWAY: GOAWAY 0 0 00*7 => FrameSize
+        a short priority: PRIORITY 0 1 00*4 => FrameSize
+        a reset of the connection: RST_STREAM 0 0 00*4 => Protocol
+        a reset of a stream to come: RST_STREAM 0 3 00*4 => Protocol
+        a long reset: RST_STREAM 0 1 00*5 => FrameSize
+        a window that does not grow: WINDOW_UPDATE 0 0 00*4 => Protocol
+        a window that grows too far: WINDOW_UPDATE 0 1 7f ff ff ff => FlowControl
+        data without a head: DATA 0 1 "x" => Protocol
+        data of the connection: DATA 0 0 "x" => Protocol
+        a stream of the server: HEADERS 5 2 88 => Protocol
+        a stream to come: HEADERS 5 3 88 => Protocol
+        a stream that has ended: HEADERS 5 1 88 + HEADERS 5 1 88 => StreamClosed
+        more padding than data: HEADERS 4 1 88 + DATA 8 1 02 "x" => Protocol
+        padding without its length: HEADERS 4 1 88 + DATA 8 1 => FrameSize
+        more padding than fields: HEADERS d 1 02 88 => Protocol
+        a frame within a head: HEADERS 0 1 88 + PING 0 0 00*8 => Protocol
+        the rest of another head: HEADERS 0 1 + CONTINUATION 4 3 88 => Protocol
+        the rest of no head: CONTINUATION 4 1 88 => Protocol
+        a head without end: HEADERS 0 1 78*16384 + CONTINUATION 0 1 78*16384 + CONTINUATION 0 1 78*16384 + CONTINUATION 0 1 78*16384 + CONTINUATION 0 1 78*16384 => HeadTooLarge
+        an index of nothing: HEADERS 5 1 80 => Compression
+        an index beyond the table: HEADERS 5 1 be => Compression
+        an endless integer: HEADERS 5 1 ff ff ff ff ff ff 01 => Compression
+        a string beyond the block: HEADERS 5 1 88 0f 0d 05 "x" => Compression
+        a table above its limit: HEADERS 5 1 3f e2 1f 88 => Compression
+        a table resized too late: HEADERS 5 1 88 20 => Compression
+        a name that is not in Huffman's code: HEADERS 5 1 88 00 81 00 00 => Compression
+    "#;
+    for (text, parts) in rows(table) {
+        let (name, text) = text.split_once(": ").unwrap();
         let mut client = Client::new(&get());
         client.open();
-        let bytes = [settings(&[]), bytes].concat();
-        assert_eq!(client.take(&bytes).map(|_| ()), Err(fault), "{name}");
+        let bytes = [settings(&[]), frames(text)].concat();
+        let fault = client.take(&bytes).map(|_| ()).unwrap_err();
+        assert_eq!(format!("{fault:?}"), parts[0], "{name}");
         client.connection.abort(fault);
         let sent = client.sent();
         let (head, payload) = sent.last().unwrap();
@@ -225,70 +73,46 @@ fn faults_of_the_connection_have_their_code() {
 
 #[test]
 fn a_malformed_response_fails_alone() {
-    let whole = flag::END_HEADERS | flag::END_STREAM;
-    let fields = |flags, block: &[u8]| frame(kind::HEADERS, flags, 1, block);
-    let head = |block: &[u8]| fields(flag::END_HEADERS, block);
-    let data = |body: &[u8]| frame(kind::DATA, flag::END_STREAM, 1, body);
-    for (name, bytes) in [
-        ("no status", fields(whole, b"\x5c\x010")),
-        ("two", fields(whole, b"\x88\x88")),
-        ("a status of letters", fields(whole, b"\x08\x032OO")),
-        ("a status below 100", fields(whole, b"\x08\x03099")),
-        ("101", fields(whole, b"\x08\x03101")),
-        ("a status after a field", fields(whole, b"\x5c\x010\x88")),
-        ("a field of requests", fields(whole, b"\x88\x82")),
-        (
-            "an interim response at the end",
-            fields(whole, b"\x08\x03103"),
-        ),
-        ("a name in upper case", fields(whole, b"\x88\x00\x01A\x01b")),
-        ("an empty name", fields(whole, b"\x88\x00\x00\x01b")),
-        (
-            "a field of connections",
-            fields(whole, b"\x88\x00\x0aconnection\x05close"),
-        ),
-        (
-            "a line end in a value",
-            fields(whole, b"\x88\x00\x01a\x01\n"),
-        ),
-        ("a length of letters", fields(whole, b"\x88\x5c\x02no")),
-        ("an empty length", fields(whole, b"\x88\x5c\x00")),
-        ("two lengths", fields(whole, b"\x88\x5c\x010\x5c\x011")),
-        ("no body of a length", fields(whole, b"\x88\x5c\x011")),
-        (
-            "a body that is too short",
-            [head(b"\x88\x5c\x012"), data(b"x")].concat(),
-        ),
-        (
-            "a body that is too long",
-            [head(b"\x88\x5c\x012"), data(b"xyz")].concat(),
-        ),
-        (
-            "a body that may not be",
-            [head(b"\x89"), data(b"x")].concat(),
-        ),
-        ("a second head", [head(b"\x88"), head(b"\x88")].concat()),
-        (
-            "trailers without end",
-            [head(b"\x88"), head(b"\x00\x01a\x01b")].concat(),
-        ),
-    ] {
+    let table = r#"
+        no status: HEADERS 5 1 5c 01 "0"
+        two: HEADERS 5 1 88 88
+        a status of letters: HEADERS 5 1 08 03 "2OO"
+        a status below 100: HEADERS 5 1 08 03 "099"
+        101: HEADERS 5 1 08 03 "101"
+        a status after a field: HEADERS 5 1 5c 01 "0" 88
+        a field of requests: HEADERS 5 1 88 82
+        an interim response at the end: HEADERS 5 1 08 03 "103"
+        a name in upper case: HEADERS 5 1 88 00 01 "A" 01 "b"
+        an empty name: HEADERS 5 1 88 00 00 01 "b"
+        a field of connections: HEADERS 5 1 88 00 0a "connection" 05 "close"
+        a line end in a value: HEADERS 5 1 88 00 01 "a" 01 0a
+        a length of letters: HEADERS 5 1 88 5c 02 "no"
+        an empty length: HEADERS 5 1 88 5c 00
+        two lengths: HEADERS 5 1 88 5c 01 "0" 5c 01 "1"
+        no body of a length: HEADERS 5 1 88 5c 01 "1"
+        a body that is too short: HEADERS 4 1 88 5c 01 "2" + DATA 1 1 "x"
+        a body that is too long: HEADERS 4 1 88 5c 01 "2" + DATA 1 1 "xyz"
+        a body that may not be: HEADERS 4 1 89 + DATA 1 1 "x"
+        a second head: HEADERS 4 1 88 + HEADERS 4 1 88
+        trailers without end: HEADERS 4 1 88 + HEADERS 4 1 00 01 "a" 01 "b"
+    "#;
+    for row in table.trim().lines() {
+        let (name, text) = row.split_once(": ").unwrap();
         let mut client = Client::new(&get());
         (0..2).for_each(|_| client.open());
         client.take(&settings(&[])).unwrap();
         client.sent();
-        let events = client.take(&bytes).unwrap();
+        let events = client.take(&frames(text)).unwrap();
         let [Event::Failed(request, "protocol_http2")] = &events[..] else {
             panic!("{name}: {events:?}");
         };
         assert_eq!(request.number, 0, "{name}");
         assert_eq!(client.sent_kinds(), [(kind::RST_STREAM, 1, 4)], "{name}");
         // What was under way is ignored, and the other stream goes on.
-        client.take(&[head(b"\x88"), data(b"x")].concat()).unwrap();
-        let other = frame(kind::HEADERS, whole, 3, b"\x88");
-        assert!(matches!(
-            client.take(&other).unwrap()[..],
-            [Event::Answered(..)]
-        ));
+        let late = frames("HEADERS 4 1 88 + DATA 1 1 78");
+        client.take(&late).unwrap();
+        let other = frames("HEADERS 5 3 88");
+        let events = client.take(&other).unwrap();
+        assert!(matches!(events[..], [Event::Answered(..)]), "{name}");
     }
 }

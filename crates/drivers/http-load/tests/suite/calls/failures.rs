@@ -129,18 +129,8 @@ fn hyper_accounts_for_every_failure() {
 fn a_threshold_that_failures_meet_does_not_make_a_run_without_an_answer_a_success() {
     let server = well_at_first(answers(MISSING));
     let url = url(&server);
-    let words = [
-        "-c",
-        "2",
-        "-d",
-        "2s",
-        "--warmup",
-        "0s",
-        &url,
-        "--threshold",
-        "http_req_failed: rate<=1",
-    ];
-    let ran = program(&words).run();
+    let call = "-c 2 -d 2s --warmup 0s --threshold 'http_req_failed: rate<=1'";
+    let ran = program(&[&url]).call(call).run();
     assert_eq!(ran.result["thresholds"][0]["met"], true);
     assert_eq!((ran.code, ran.result.operations("ok")), (1, 0));
 }

@@ -164,15 +164,8 @@ fn the_requests_that_a_browser_has_recorded_become_a_plan() {
         "{text}"
     );
     let plan = file(".toml", &text);
-    let call = [
-        "--plan",
-        plan.path().to_str().unwrap(),
-        "-d",
-        "300ms",
-        "--warmup",
-        "0s",
-    ];
-    let ran = program(&call).run();
+    let path = plan.path().to_str().unwrap();
+    let ran = program(&["--plan", path, "-d", "300ms", "--warmup", "0s"]).run();
     assert_eq!(
         ran.result.operations("failed"),
         0,

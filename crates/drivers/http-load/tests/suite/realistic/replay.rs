@@ -1,6 +1,6 @@
 //! A log is sent again at its times.
 
-use harness_testing::mistakes::{check, refused};
+use harness_testing::mistakes::check;
 use harness_testing::program::Program;
 
 use super::{file, seen};
@@ -23,17 +23,9 @@ fn a_log_is_sent_at_its_times_by_all_workers_together() {
     for more in [&["--threads", "2"][..], &["--processes", "2", "-t", "1"]] {
         let (server, log) = (well(), file(".log", LOG));
         let path = log.path().to_str().unwrap();
-        let load = [
-            "--replay",
-            path,
-            "--speed",
-            "5",
-            "-c",
-            "2",
-            "-H",
-            "User-Agent: {{user_agent}}",
-        ];
-        let run = program(&load).args(more).args([url(&server)]).run();
+        let load = "--speed 5 -c 2 -H 'User-Agent: {{user_agent}}'";
+        let call = program(&["--replay", path]).call(load);
+        let run = call.args(more).args([url(&server)]).run();
         let mut requests: Vec<String> = seen(&server, 1)
             .iter()
             .map(|request| {
@@ -78,34 +70,17 @@ fn a_log_is_sent_over_http2_too() {
 #[test]
 fn a_log_that_does_not_fit_the_load_is_refused() {
     let files = [("log", LOG), ("log.csv", "when,path\n1,/\n")];
-    let url = "http://127.0.0.1:1";
-    let call = |more: [&'static str; 2]| ["--replay", "log", more[0], more[1], url];
-    let (rate, speed) = (call(["--rate", "5"]), call(["--speed", "0"]));
-    let (long, rows) = (call(["-d", "1m"]), call(["--rows", "log.csv"]));
-    let (method, cookies) = (
-        call(["--method", "PUT"]),
-        ["--replay", "log", "--cookies", url],
-    );
     check(
         PROGRAM,
         &files,
-        &[
-            refused(&rate, &["driver.replay (--replay)", "leave out --rate"]),
-            refused(&speed, &["driver.speed (--speed)", "not above 0"]),
-            refused(
-                &long,
-                &["--replay)", "the log lasts 4s", "leave timeline.measure"],
-            ),
-            refused(&rows, &["--replay", "--rows", "cannot be used with"]),
-            refused(
-                &method,
-                &["has no request with the method PUT, and 4 with others"],
-            ),
-            refused(&cookies, &["driver.cookies", "give clients"]),
-            refused(
-                &["--replay", "log.csv", url],
-                &["--replay) log.csv", "no column `time`"],
-            ),
-        ],
+        "
+            --replay log --rate 5 {url} => driver.replay (--replay) … leave out --rate
+            --replay log --speed 0 {url} => driver.speed (--speed) … not above 0
+            --replay log -d 1m {url} => --replay) … the log lasts 4s … leave timeline.measure
+            --replay log --rows log.csv {url} => --replay … --rows … cannot be used with
+            --replay log --method PUT {url} => has no request with the method PUT, and 4 with others
+            --replay log --cookies {url} => driver.cookies … give clients
+            --replay log.csv {url} => --replay) log.csv … no column `time`
+        ",
     );
 }

@@ -3,8 +3,8 @@
 use std::io::{Read as _, Write as _};
 use std::thread;
 
-use harness_testing::peer;
 use harness_testing::processes::wait_until;
+use harness_testing::{peer, rows};
 
 use super::application::{Application, Script};
 use super::{FAN_OUT, JOIN, MESSAGES, accounted, call, chat, plan, plan_of};
@@ -184,54 +184,22 @@ fn a_url_of_another_server_or_scheme_is_named_with_its_remedy() {
         ]),
     ];
     let address = application.url().replace("http://", "");
-    for (url, plan, words) in [
-        (
-            address.clone(),
-            &chat,
-            &["no scheme", "did you mean http://127"][..],
-        ),
-        (
-            format!("tcp://{address}"),
-            &chat,
-            &["write http://host:port"],
-        ),
-        (
-            format!("https://{address}"),
-            &chat,
-            &["http:// if it does not use TLS"],
-        ),
-        (
-            format!("wss://127.0.0.1:{page}"),
-            &echo,
-            &["TLS", "or write ws://"],
-        ),
-        (
-            format!("https://127.0.0.1:{page}"),
-            &chat,
-            &["TLS", "or write http://"],
-        ),
-        (
-            format!("ws://{secure}"),
-            &echo,
-            &["as a WebSocket server", "wss:// if it uses TLS"],
-        ),
-        (
-            format!("http://{secure}"),
-            &chat,
-            &["as a Socket.IO server", "https:// if it uses TLS"],
-        ),
-        (
-            format!("http://127.0.0.1:{page}"),
-            &chat,
-            &["404", "with its path if that is not /socket.io/"],
-        ),
-        (
-            format!("ws://127.0.0.1:{page}"),
-            &echo,
-            &["404", "with its path"],
-        ),
-    ] {
-        call(&url, plan, &[]).refused(2, words);
+    let table = "
+        {address} => no scheme … did you mean http://127
+        tcp://{address} => write http://host:port
+        https://{address} => http:// if it does not use TLS
+        wss://{page} => TLS … or write ws://
+        https://{page} => TLS … or write http://
+        ws://{secure} => as a WebSocket server … wss:// if it uses TLS
+        http://{secure} => as a Socket.IO server … https:// if it uses TLS
+        http://{page} => 404 … with its path if that is not /socket.io/
+        ws://{page} => 404 … with its path
+    ";
+    let table = table.replace("{page}", &format!("127.0.0.1:{page}"));
+    let table = table.replace("{secure}", &secure.to_string());
+    for (url, words) in rows(&table.replace("{address}", &address)) {
+        let plan = if url.starts_with("ws") { &echo } else { &chat };
+        call(url, plan, &[]).refused(2, &words);
     }
     // Schemes and paths of the same server.
     for url in [
@@ -252,15 +220,8 @@ fn a_push_of_a_megabyte_is_read() {
     });
     let groups = "groups = [{ name = \"messages\", rate = 8.0 }]";
     let plan = plan_of(groups, &[FAN_OUT, JOIN, MESSAGES]);
-    let users = [
-        "--rooms",
-        "1",
-        "--users-per-room",
-        "2",
-        "--ack-timeout",
-        "5s",
-    ];
-    let run = call(&application.url(), &plan, &users).run();
+    let users = "--rooms 1 --users-per-room 2 --ack-timeout 5s";
+    let run = call(&application.url(), &plan, &[]).call(users).run();
     accounted(&run, &[]);
     let events = run.result.count("events");
     assert_eq!(events, 2 * run.result.count("messages"));

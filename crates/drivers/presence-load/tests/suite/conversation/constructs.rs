@@ -1,6 +1,5 @@
 //! Conformance of the description: each construct once, against `node-echo`.
 
-use std::fmt::Write as _;
 use std::io::Write as _;
 use std::process::Command;
 use std::thread;
@@ -11,69 +10,37 @@ use harness_testing::program::CompletedRun;
 
 use super::accounted;
 
-/// A construct: its name, and a step that has it.
-type Construct = (&'static str, &'static str);
+/// Steps of each connection, before the load. A line has the name of a construct, and a step that has it.
+const START: &str = r#"
+    capture: emit = "join", data = ["{{room}}"], ack = true, expect = { pointer = "/0/ok", is = true }, capture = ["json:/0/id as me"]
+    the id of the connection: emit = "same", data = ["{{socket}}"], ack = true, expect = { pointer = "/0", is = "{{me}}" }
+    names in auth: emit = "handshake", ack = true, expect = { pointer = "/0/auth", is = { token = "{{user.token}}", room = "{{room}}" } }
+    names in header fields: emit = "handshake", ack = true, expect = { pointer = "/0/headers/cookie", is = "token={{user.token}}; user={{user}}" }
+    names in the query: emit = "handshake", ack = true, expect = { pointer = "/0/query/token", is = "{{user.token}}" }
+    an event as the answer: emit = "back", data = [1], expect = { event = "back", pointer = "/0", is = 1 }
+"#;
 
-/// Steps of each connection, before the load.
-const START: &[Construct] = &[
-    (
-        "capture",
-        r#"emit = "join", data = ["{{room}}"], ack = true, expect = { pointer = "/0/ok", is = true }, capture = ["json:/0/id as me"]"#,
-    ),
-    (
-        "the id of the connection",
-        r#"emit = "same", data = ["{{socket}}"], ack = true, expect = { pointer = "/0", is = "{{me}}" }"#,
-    ),
-    (
-        "names in auth",
-        r#"emit = "handshake", ack = true, expect = { pointer = "/0/auth", is = { token = "{{user.token}}", room = "{{room}}" } }"#,
-    ),
-    (
-        "names in header fields",
-        r#"emit = "handshake", ack = true, expect = { pointer = "/0/headers/cookie", is = "token={{user.token}}; user={{user}}" }"#,
-    ),
-    (
-        "names in the query",
-        r#"emit = "handshake", ack = true, expect = { pointer = "/0/query/token", is = "{{user.token}}" }"#,
-    ),
-    (
-        "an event as the answer",
-        r#"emit = "back", data = [1], expect = { event = "back", pointer = "/0", is = 1 }"#,
-    ),
-];
-
-/// Steps of the load, over Socket.IO: the first two are a scenario, and the last two.
-const LOAD: [Construct; 4] = [
-    (
-        "rows",
-        r#"emit = "row", data = ["{{n:json}}", "{{token}}"], ack = true, expect = { pointer = "/0" }"#,
-    ),
-    (
-        "repeat",
-        r#"emit = "again", data = ["{id}"], ack = true, repeat = "uniform:2:3", expect = { pointer = "/0", is = "{id}" }"#,
-    ),
-    (
-        "think",
-        r#"emit = "thought", ack = true, think = "uniform:1ms:2ms""#,
-    ),
-    (
-        "attachments",
-        r#"emit = "file", data = ["{binary:1000}", { b = "{binary:base64:AAEC}" }], ack = true, expect = { pointer = "/1", is = { b = "{binary:base64:AAEC}" } }"#,
-    ),
+/// Steps of two scenarios of the load, over Socket.IO.
+const SCENARIOS: [&str; 2] = [
+    r#"
+    rows: emit = "row", data = ["{{n:json}}", "{{token}}"], ack = true, expect = { pointer = "/0" }
+    repeat: emit = "again", data = ["{id}"], ack = true, repeat = "uniform:2:3", expect = { pointer = "/0", is = "{id}" }
+    "#,
+    r#"
+    think: emit = "thought", ack = true, think = "uniform:1ms:2ms"
+    attachments: emit = "file", data = ["{binary:1000}", { b = "{binary:base64:AAEC}" }], ack = true, expect = { pointer = "/1", is = { b = "{binary:base64:AAEC}" } }
+    "#,
 ];
 
 /// Steps of the load, over plain WebSocket.
-const PLAIN: &[Construct] = &[
-    ("text", r#"text = "hello {{user}}", expect = {}"#),
-    (
-        "data",
-        r#"data = { a = "{{room}}" }, expect = { pointer = "/a", is = "{{room}}" }"#,
-    ),
-    ("binary", r#"text = "a", binary = true, expect = {}"#),
-    ("bytes", r#"text = "{binary:300}", expect = {}"#),
-];
+const PLAIN: &str = r#"
+    text: text = "hello {{user}}", expect = {}
+    data: data = { a = "{{room}}" }, expect = { pointer = "/a", is = "{{room}}" }
+    binary: text = "a", binary = true, expect = {}
+    bytes: text = "{binary:300}", expect = {}
+"#;
 
-const BY_NUMBER: &[Construct] = &[("answer_id", r#"data = { id = "{id}" }, expect = {}"#)];
+const BY_NUMBER: &str = r#"answer_id: data = { id = "{id}" }, expect = {}"#;
 
 /// The users that receive a push, how its sender is named there, and whether they are in other rooms.
 const FAN_OUT: [(&str, &str, u64); 4] = [
@@ -90,15 +57,16 @@ const FAN_OUT: [(&str, &str, u64); 4] = [
 const OPEN: &str = "groups = [{ name = \"messages\", rate = 200.0 }]";
 const CLOSED: &str = "groups = [{ name = \"users\", clients = 6 }]";
 
+/// Returns the constructs of some lines, and their steps.
+fn constructs(lines: &str) -> impl Iterator<Item = (&str, &str)> {
+    let lines = lines.trim().lines();
+    lines.map(|line| line.trim().split_once(": ").unwrap())
+}
+
 /// Returns a list of steps.
-fn list(constructs: &[Construct]) -> String {
-    let steps = constructs
-        .iter()
-        .fold(String::new(), |mut steps, (_, step)| {
-            writeln!(steps, "  {{ {step} }},").unwrap();
-            steps
-        });
-    format!("[\n{steps}]")
+fn list(lines: &str) -> String {
+    let steps = constructs(lines).map(|(_, step)| format!("  {{ {step} }},\n"));
+    format!("[\n{}]", steps.collect::<String>())
 }
 
 /// A plan of 2 rooms with 3 users: its name, its load, settings of the driver, and the conversation.
@@ -131,14 +99,14 @@ fn run(url: &str, (name, load, driver, conversation): &Plan) -> Result<Completed
     }
     let failed = [
         ("start[", START),
-        ("scenarios[0].steps[", &LOAD[..2]),
-        ("scenarios[1].steps[", &LOAD[2..]),
+        ("scenarios[0].steps[", SCENARIOS[0]),
+        ("scenarios[1].steps[", SCENARIOS[1]),
         ("conversation.steps[", PLAIN),
     ];
-    let failed = failed.iter().find_map(|(field, constructs)| {
+    let failed = failed.iter().find_map(|(field, lines)| {
         let (_, rest) = stderr.split_once(field)?;
         let index: usize = rest.split_once(']')?.0.parse().ok()?;
-        Some(constructs.get(index)?.0)
+        Some(constructs(lines).nth(index)?.0)
     });
     Err(format!("{}: {stderr}", failed.unwrap_or(name)))
 }
@@ -148,13 +116,13 @@ fn plans(rows: &str) -> Vec<Plan> {
     let access = r#"auth = '{"token":"{{user.token}}","room":"{{room}}"}'
       headers = ["Cookie: token={{user.token}}; user={{user}}"]"#;
     let start = format!("start = {}", list(START));
-    let load = [&LOAD[..2], &LOAD[2..]].map(list);
+    let load = SCENARIOS.map(list);
     let with_scenarios = format!(
         "rows = {rows:?}\nquery = \"token={{{{user.token}}}}\"\n{start}\n\
          scenarios = [{{ weight = 3, steps = {} }}, {{ steps = {} }}]",
         load[0], load[1]
     );
-    let plain = |constructs| format!("protocol = \"websocket\"\nsteps = {}", list(constructs));
+    let plain = |lines| format!("protocol = \"websocket\"\nsteps = {}", list(lines));
     let by_number = format!("answer_id = \"/id\"\n{}", plain(BY_NUMBER));
     let over = |transport: &str| format!("transport = \"{transport}\"\n{access}");
     let mut plans = vec![
@@ -178,7 +146,7 @@ fn plans(rows: &str) -> Vec<Plan> {
         let rule = format!(
             r#"fan_out = {{ event = "pushed", to = "{to}", number = "/0/message/n", {sender} }}"#
         );
-        let join = list(&START[..1]);
+        let join = list(START.trim().lines().next().unwrap());
         let message =
             r#"[{ emit = "push", data = ["TO", { user = "{{user}}", n = "{id}" }], ack = true }]"#;
         let message = message.replace("TO", to);

@@ -1,11 +1,11 @@
 //! Constructs of a description that can't be followed, and applications that they do not fit: each message has the field of
 //! the plan and the remedy.
 
-use harness_testing::peer;
+use harness_testing::{peer, rows};
 use tungstenite::{Message, accept};
 
 use super::application::{Application, Script};
-use super::{FAN_OUT, JOIN, MESSAGES, call, plan, plan_of};
+use super::{JOIN, call, plan, plan_of, plan_of_row};
 
 /// A short time for what does not come.
 const SOON: [&str; 2] = ["--ack-timeout", "500ms"];
@@ -43,45 +43,17 @@ fn attaching(bytes: Option<&'static [u8]>) -> String {
 fn an_application_that_a_construct_does_not_fit_is_named_before_the_load() {
     let application = Application::start(Script::default());
     let url = application.url();
-    let file = r#"steps = [{ emit = "echo", data = ["{binary:10}"], ack = true }]"#;
-    let scenarios = r#"scenarios = [{ steps = [{ emit = "echo", ack = true }, { emit = "no", ack = true, repeat = 2 }] }]"#;
-    let everybody = FAN_OUT.replace("\"room\"", "\"everybody\"");
-    let all_alike = FAN_OUT.replace("sender =", r#"name = "{{room}}", sender ="#);
-    let socket = FAN_OUT.replace("sender =", r#"name = "{{token}}", sender ="#);
-    let captures = JOIN.replace(
-        "ack = true",
-        r#"ack = true, capture = ["json:/0/token as token"]"#,
-    );
-    for (conversation, words) in [
-        (
-            &[JOIN, file][..],
-            &["steps[0].ack", "after `echo`", "the server closed"][..],
-        ),
-        (
-            &[JOIN, scenarios],
-            &[
-                "driver.conversation.scenarios[0].steps[1].ack",
-                "after `no`",
-            ],
-        ),
-        (
-            &[&everybody, JOIN, MESSAGES],
-            &["fan_out.event", "at user-2-1", "correct `to`"],
-        ),
-        (
-            &[&all_alike, JOIN, MESSAGES],
-            &["fan_out.name", "is `room-001` for two users", "{{socket}}"],
-        ),
-        (
-            &[&socket, &captures, MESSAGES],
-            &[
-                "fan_out.name",
-                "at /0/user and 1 at /0/n",
-                "what the application calls the sender",
-            ],
-        ),
-    ] {
-        call(&url, &plan(conversation), &SOON).refused(2, words);
+    let table = r#"
+        {join} ; steps = [{ emit = "echo", data = ["{binary:10}"], ack = true }] => steps[0].ack … after `echo` … the server closed
+        {join} ; scenarios = [{ steps = [{ emit = "echo", ack = true }, { emit = "no", ack = true, repeat = 2 }] }] => driver.conversation.scenarios[0].steps[1].ack … after `no`
+        fan_out = { event = "chat message", sender = "/0/user", number = "/0/n", to = "everybody" } ; {join} ; {messages} => fan_out.event … at user-2-1 … correct `to`
+        fan_out = { event = "chat message", name = "{{room}}", sender = "/0/user", number = "/0/n", to = "room" } ; {join} ; {messages} => fan_out.name … is `room-001` for two users … {{socket}}
+        fan_out = { event = "chat message", name = "{{token}}", sender = "/0/user", number = "/0/n", to = "room" } ; {captures} ; {messages} => fan_out.name … at /0/user and 1 at /0/n … what the application calls the sender
+    "#;
+    let capture = r#"ack = true, capture = ["json:/0/token as token"]"#;
+    let table = table.replace("{captures}", &JOIN.replace("ack = true", capture));
+    for (row, words) in rows(&table) {
+        call(&url, &plan_of_row(row), &SOON).refused(2, &words);
     }
     let echo = plan(&[r#"steps = [{ emit = "echo", ack = true }]"#]);
     call(&attaching(None), &echo, &SOON)
@@ -99,93 +71,39 @@ fn an_application_that_a_construct_does_not_fit_is_named_before_the_load() {
 
 #[test]
 fn a_construct_that_can_not_be_followed_is_named_with_its_remedy() {
-    let mut rows = tempfile::Builder::new().suffix(".csv").tempfile().unwrap();
-    std::io::Write::write_all(&mut rows, b"token,n\na,1\n").unwrap();
-    let rows = format!("rows = {:?}", rows.path().to_str().unwrap());
+    let mut file = tempfile::Builder::new().suffix(".csv").tempfile().unwrap();
+    std::io::Write::write_all(&mut file, b"token,n\na,1\n").unwrap();
+    let file = format!("rows = {:?}", file.path().to_str().unwrap());
     let message = r#"steps = [{ emit = "a", data = ["{id}"], ack = true }]"#;
-    let scenarios = |scenarios: &str| format!("scenarios = [{scenarios}]");
-    let rule = |rule: &str| format!(r#"fan_out = {{ event = "a", sender = "/0", {rule} }}"#);
-    for (conversation, words) in [
-        (
-            &[&rows, "query = \"token={{token}}\"", message][..],
-            &["driver.conversation.query", "write {{user.token}}"][..],
-        ),
-        (
-            &["query = \"?a = 1\"", message],
-            &["driver.conversation.query", "as it is sent"],
-        ),
-        (
-            &["query = \"id={id}\"", message],
-            &["driver.conversation.query", "use {{user}}"],
-        ),
-        (
-            &[&rows, "query = \"t={{user.no}}\"", message],
-            &["driver.conversation.query", "`{{user.no}}` names nothing"],
-        ),
-        (
-            &[message, &scenarios("{ steps = [] }")],
-            &["scenarios[0].steps", "are missing"],
-        ),
-        (
-            &[message, &scenarios(r#"{ steps = [{ emit = "a" }] }"#)],
-            &["driver.conversation.scenarios", "leave out one"],
-        ),
-        (
-            &[&scenarios(r#"{ steps = [{ emit = "a", weight = 2 }] }"#)],
-            &[
-                "scenarios[0].steps[0].weight",
-                "give it to driver.conversation.scenarios[0]",
-            ],
-        ),
-        (
-            &[&scenarios(r#"{ weight = 0, steps = [{ emit = "a" }] }"#)],
-            &["scenarios[0].weight", "1 or more"],
-        ),
-        (
-            &[r#"start = [{ emit = "a", repeat = 2 }]"#, message],
-            &["start[0].repeat", "leave it out"],
-        ),
-        (
-            &[r#"start = [{ emit = "a", think = "1s" }]"#, message],
-            &["start[0].think", "leave it out"],
-        ),
-        (
-            &[r#"steps = [{ emit = "a", repeat = 0 }]"#],
-            &["repeat", "uniform:1:5"],
-        ),
-        (
-            &[r#"steps = [{ emit = "a", think = "1s" }]"#],
-            &["steps[0].think", "clients instead of a rate"],
-        ),
-        (
-            &["think = \"1s\"", message],
-            &["driver.conversation.think", "clients instead of a rate"],
-        ),
-        (
-            &[r#"steps = [{ emit = "a", data = ["{binary:x}"] }]"#],
-            &["steps[0].data", "write {binary:1024}"],
-        ),
-        (
-            &[
-                "protocol = \"websocket\"",
-                r#"steps = [{ data = ["{binary:1}"] }]"#,
-            ],
-            &["steps[0].data", "as `text`"],
-        ),
-        (
-            &[&rule(r#"name = "bob", to = "room""#), message],
-            &["fan_out.name", "`bob`", "{{socket}}"],
-        ),
-        (
-            &[&rule(r#"name = "{{me}}", to = "room""#), message],
-            &["fan_out.name", "`{{me}}` names nothing"],
-        ),
-    ] {
-        call("http://127.0.0.1:9", &plan(conversation), &[]).refused(2, words);
+    let table = r#"
+        {rows} ; query = "token={{token}}" ; {message} => driver.conversation.query … write {{user.token}}
+        query = "?a = 1" ; {message} => driver.conversation.query … as it is sent
+        query = "id={id}" ; {message} => driver.conversation.query … use {{user}}
+        {rows} ; query = "t={{user.no}}" ; {message} => driver.conversation.query … `{{user.no}}` names nothing
+        {message} ; scenarios = [{ steps = [] }] => scenarios[0].steps … are missing
+        {message} ; scenarios = [{ steps = [{ emit = "a" }] }] => driver.conversation.scenarios … leave out one
+        scenarios = [{ steps = [{ emit = "a", weight = 2 }] }] => scenarios[0].steps[0].weight … give it to driver.conversation.scenarios[0]
+        scenarios = [{ weight = 0, steps = [{ emit = "a" }] }] => scenarios[0].weight … 1 or more
+        start = [{ emit = "a", repeat = 2 }] ; {message} => start[0].repeat … leave it out
+        start = [{ emit = "a", think = "1s" }] ; {message} => start[0].think … leave it out
+        steps = [{ emit = "a", repeat = 0 }] => repeat … uniform:1:5
+        steps = [{ emit = "a", think = "1s" }] => steps[0].think … clients instead of a rate
+        think = "1s" ; {message} => driver.conversation.think … clients instead of a rate
+        steps = [{ emit = "a", data = ["{binary:x}"] }] => steps[0].data … write {binary:1024}
+        protocol = "websocket" ; steps = [{ data = ["{binary:1}"] }] => steps[0].data … as `text`
+        fan_out = { event = "a", sender = "/0", name = "bob", to = "room" } ; {message} => fan_out.name … `bob` … {{socket}}
+        fan_out = { event = "a", sender = "/0", name = "{{me}}", to = "room" } ; {message} => fan_out.name … `{{me}}` names nothing
+    "#;
+    let table = table.replace("{rows}", &file).replace("{message}", message);
+    for (row, words) in rows(&table) {
+        call("http://127.0.0.1:9", &plan_of_row(row), &[]).refused(2, &words);
     }
     let many = plan_of(
         "groups = [{ name = \"messages\", rate = 1.0 }]",
-        &[&rule(r#"to = "everybody""#), message],
+        &[
+            r#"fan_out = { event = "a", sender = "/0", to = "everybody" }"#,
+            message,
+        ],
     );
     let users = ["--rooms", "10000"];
     call("http://127.0.0.1:9", &many, &users).refused(
@@ -195,6 +113,6 @@ fn a_construct_that_can_not_be_followed_is_named_with_its_remedy() {
     let divided = ["--processes", "2"];
     call("http://127.0.0.1:9", &many, &divided).refused(2, &["fan_out.to", "in one program"]);
     let auth = ["--auth", r#"{"token":"{{token}}"}"#];
-    let plan = plan(&[&rows, message]);
+    let plan = plan(&[&file, message]);
     call("http://127.0.0.1:9", &plan, &auth).refused(2, &["driver.auth", "{{user.token}}"]);
 }

@@ -117,23 +117,8 @@ fn ten_thousand_handshakes_that_stop_half_way_disturb_nobody_and_are_given_up() 
         let address = url.trim_start_matches("http://").parse().unwrap();
         let program = Program::new(env!("CARGO_BIN_EXE_presence-load"));
         let load = program
-            .args([
-                "--rooms",
-                "10",
-                "--users-per-room",
-                "5",
-                "--ramp-up",
-                "0s",
-                "--quiet",
-            ])
-            .args([
-                "--heartbeats-per-sec",
-                "4",
-                "--duration",
-                "2m",
-                "--threads",
-                "1",
-            ])
+            .call("--rooms 10 --users-per-room 5 --ramp-up 0s --quiet")
+            .call("--heartbeats-per-sec 4 --duration 2m --threads 1")
             .args(["--ack-timeout", "20s", "--connect-timeout", "30s", &url])
             .start();
         wait_until("all users have joined", || {

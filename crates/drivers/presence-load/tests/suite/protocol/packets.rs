@@ -1,9 +1,10 @@
 //! Engine.IO and Socket.IO packets, the former against engineioxide-core.
 
 use engineioxide_core::{OpenPacket, Packet, ProtocolVersion, Sid};
+use harness_testing::rows;
 use presence_load::protocol::ProtocolError;
 use presence_load::protocol::packet::{
-    EnginePacket, Open, PacketType, SocketPacket, split_event, write_connect,
+    EnginePacket, Open, SocketPacket, split_event, write_connect,
 };
 use proptest::{prop_assert, prop_assert_eq, proptest};
 
@@ -78,56 +79,25 @@ fn an_open_packet_has_its_times_in_milliseconds() {
 
 #[test]
 fn a_socket_packet_has_its_namespace_id_and_data() {
-    let packet = |kind, namespace, id, data| {
-        Ok(SocketPacket {
-            kind,
-            namespace,
-            id,
-            data,
-        })
-    };
-    let cases = [
-        (
-            "0{\"sid\":\"a\"}",
-            packet(PacketType::Connect, "/", None, "{\"sid\":\"a\"}"),
-        ),
-        (
-            "0/custom,{}",
-            packet(PacketType::Connect, "/custom", None, "{}"),
-        ),
-        ("1", packet(PacketType::Disconnect, "/", None, "")),
-        (
-            "1/custom",
-            packet(PacketType::Disconnect, "/custom", None, ""),
-        ),
-        (
-            "2[\"a\",1]",
-            packet(PacketType::Event, "/", None, "[\"a\",1]"),
-        ),
-        (
-            "212[\"a\"]",
-            packet(PacketType::Event, "/", Some(12), "[\"a\"]"),
-        ),
-        (
-            "2/n,7[\"a,/\"]",
-            packet(PacketType::Event, "/n", Some(7), "[\"a,/\"]"),
-        ),
-        ("30[]", packet(PacketType::Ack, "/", Some(0), "[]")),
-        (
-            "4{\"message\":\"no\"}",
-            packet(PacketType::ConnectError, "/", None, "{\"message\":\"no\"}"),
-        ),
-        (
-            "52-/n,3[{}]",
-            packet(PacketType::BinaryEvent, "/n", Some(3), "[{}]"),
-        ),
-        (
-            "61-9[{}]",
-            packet(PacketType::BinaryAck, "/", Some(9), "[{}]"),
-        ),
-    ];
-    for (text, expected) in cases {
-        assert_eq!(SocketPacket::parse(text), expected, "{text}");
+    let table = r#"
+        0{"sid":"a"} => Connect / none {"sid":"a"}
+        0/custom,{} => Connect /custom none {}
+        1 => Disconnect / none
+        1/custom => Disconnect /custom none
+        2["a",1] => Event / none ["a",1]
+        212["a"] => Event / 12 ["a"]
+        2/n,7["a,/"] => Event /n 7 ["a,/"]
+        30[] => Ack / 0 []
+        4{"message":"no"} => ConnectError / none {"message":"no"}
+        52-/n,3[{}] => BinaryEvent /n 3 [{}]
+        61-9[{}] => BinaryAck / 9 [{}]
+    "#;
+    for (text, expected) in rows(table) {
+        let packet = SocketPacket::parse(text).unwrap();
+        let id = packet.id.map_or("none".to_owned(), |id| id.to_string());
+        let (kind, namespace) = (packet.kind, packet.namespace);
+        let found = format!("{kind:?} {namespace} {id} {}", packet.data);
+        assert_eq!(found.trim_end(), expected[0], "{text}");
     }
     let wrong = [
         "",
