@@ -60,6 +60,9 @@ impl Folder {
                 parent.display()
             )
         };
+        // An `out` that is created here goes too. The empty path is the working folder.
+        let exists = out.ancestors().find(|folder| folder.is_dir());
+        let below = exists.unwrap_or(Path::new(""));
         let mut number: u32 = 1;
         loop {
             let path = parent.join(number.to_string());
@@ -67,10 +70,9 @@ impl Folder {
             fs::create_dir_all(&parent).with_context(remedy)?;
             match fs::create_dir(&path) {
                 Ok(()) => {
-                    let below = out.to_owned();
                     return Ok(Self {
                         path,
-                        below,
+                        below: below.to_owned(),
                         _lock: None,
                     });
                 }
@@ -423,6 +425,10 @@ mod tests {
         first.release();
         assert!(second.path().exists());
         second.release();
+        assert_eq!(fs::read_dir(out.path()).unwrap().count(), 0);
+        let created = out.path().join("created").join("here");
+        let run = Folder::reserve(&created, "host", "quick", "rust", "100").unwrap();
+        run.release();
         assert_eq!(fs::read_dir(out.path()).unwrap().count(), 0);
     }
 
