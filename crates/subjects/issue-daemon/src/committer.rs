@@ -152,21 +152,26 @@ impl Committer {
         }
     }
 
-    /// Returns the answer to a write that is not tried.
-    pub(crate) fn refusal(&self) -> String {
-        match &self.health {
+    fn refusal(&self) -> String {
+        match self.health {
             Health::Healthy => {
                 "the database is being opened: nothing was stored: try again".to_owned()
             }
+            Health::ReadOnly { .. } => format!("{}: nothing was stored", self.state()),
+        }
+    }
+
+    /// Says what the operator must know of the database, after it has changed.
+    pub(crate) fn state(&self) -> String {
+        match &self.health {
+            Health::Healthy => "the database takes writes again".to_owned(),
             Health::ReadOnly { since, problem } => {
                 let remedy = if self.needs_restart {
                     "stop the daemon and start it again"
                 } else {
                     "writing is tried again every second"
                 };
-                format!(
-                    "the database is read-only since {since}: {problem}: nothing was stored: {remedy}"
-                )
+                format!("the database is read-only since {since}: {problem}: {remedy}")
             }
         }
     }

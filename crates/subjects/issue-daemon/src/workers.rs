@@ -13,7 +13,7 @@ use issue_store::{Reader, Store, Timestamp};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::Instant;
 
-use crate::committer::{Committer, Health, LOCK_WAIT, expired, unix_ms};
+use crate::committer::{Committer, LOCK_WAIT, expired, unix_ms};
 use crate::counts::{Counts, add};
 use crate::queue::{Full, Group, Job, Queue};
 use crate::service::{Identity, SharedHealth};
@@ -394,10 +394,7 @@ impl Writing {
             .unwrap_or_else(PoisonError::into_inner);
         if *shared != *self.committer.health() {
             shared.clone_from(self.committer.health());
-            self.log.warn(match self.committer.health() {
-                Health::Healthy => "the database takes writes again".to_owned(),
-                Health::ReadOnly { .. } => self.committer.refusal(),
-            });
+            self.log.warn(self.committer.state());
         }
     }
 }

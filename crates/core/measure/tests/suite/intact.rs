@@ -15,7 +15,7 @@ const DERIVED: &str =
 const FREE: &str = "
     /response_growth /clamped /cpus /user_s /system_s /cpu_peak_pct /wait_s /busiest_thread_pct /processes_peak
     /backlog_peak /voluntary_switches /involuntary_switches /cpu_avg_pct /active /active_peak /active_mean /active_slack
-    /count /p50_ns /p99_ns /max_ns /second /counts/held /counts/opened
+    /count /p99_ns /max_ns /second /counts/held /counts/opened
 ";
 
 fn stored() -> Value {
